@@ -16,7 +16,7 @@ package struct BatchAPI: AcceptingAPI {
     package let metrics: GatewayMetrics
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, metrics: GatewayMetrics, admission: Admission) {
         self.state = state
         self.metrics = metrics
@@ -29,10 +29,10 @@ package struct BatchAPI: AcceptingAPI {
     }
 
     package struct Item: Sendable {
-        package var draft: NotificationDraft
-        package var issues: RequestIssues
+        var draft: NotificationDraft
+        var issues: RequestIssues
 
-        package mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
+        mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
             try await draft.lookUp(in: devices, &issues)
         }
 

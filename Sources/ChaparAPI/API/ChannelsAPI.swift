@@ -8,9 +8,9 @@ internal import ChaparCore
 ///
 /// Calls the platform while the caller waits; needs the backend's ability `channels`. Nothing is stored here.
 package struct ChannelsAPI: Sendable {
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

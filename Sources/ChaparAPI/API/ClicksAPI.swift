@@ -15,9 +15,9 @@ package struct ClicksAPI: Sendable {
     /// The most devices that are read of the user whom a click names.
     private static let largestSearch = 100
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoint, which records clicks in the store of `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }
@@ -154,7 +154,7 @@ package struct ClicksAPI: Sendable {
 
 extension JSONWriter {
     /// Writes the delivery that a receipt was about.
-    package mutating func delivery(_ delivery: ReceivedDelivery) {
+    mutating func delivery(_ delivery: ReceivedDelivery) {
         beginObject()
         field("notification", delivery.notificationID.description)
         field("delivery", delivery.notificationID.place(of: delivery.id))
@@ -165,7 +165,7 @@ extension JSONWriter {
 
 extension ReceiptResult {
     /// The delivery that a receipt was about; nil when it is unknown.
-    package var delivery: ReceivedDelivery? {
+    var delivery: ReceivedDelivery? {
         switch self {
         case .recorded(let delivery), .repeated(let delivery): delivery
         case .unknown: nil

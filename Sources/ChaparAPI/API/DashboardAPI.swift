@@ -5,13 +5,13 @@ internal import ChaparCore
 
 /// `POST /v1/dashboard/session`: exchanges the code of the dashboard's link for a token.
 package struct DashboardAPI: Sendable {
-    package let state: GatewayState
-    package let access: DashboardAccess
-    package let admission: Admission
-    package let peers: Peers
-    package let logger: Logger
+    let state: GatewayState
+    let access: DashboardAccess
+    let admission: Admission
+    let peers: Peers
+    let logger: Logger
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `access` has the code of the link, and `peers` the wrong guesses of senders.
     package init(state: GatewayState, access: DashboardAccess, admission: Admission, peers: Peers, logger: Logger) {
         self.state = state
         self.access = access

@@ -12,10 +12,10 @@ package struct DeviceBatchAPI: Sendable {
     /// The most devices of one request.
     static let maximumDevices = 1000
 
-    package let state: GatewayState
-    package let admission: Admission
+    let state: GatewayState
+    let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, admission: Admission) {
         self.state = state
         self.admission = admission

@@ -15,7 +15,7 @@ package final class DeviceEventsAPI: Sendable {
     /// The most deliveries of a notification that are searched for one to the device.
     private static let largestSearch = 10_000
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
     private let memory = RecentEvents()
     /// The number in this gateway's message ids, once it has been read.
     private let instance = Mutex<UInt64?>(nil)

@@ -1,13 +1,13 @@
 internal import ChaparDelivery
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 extension Device {
     /// Writes the members of the device into an object that the caller has begun.
     ///
     /// Unknown members are left out, and the object may be sent back unchanged. Only `fingerprint` may not: it replaces
     /// a token that the caller may not see.
-    package func write(to writer: inout JSONWriter, for caller: Caller) {
+    func write(to writer: inout JSONWriter, for caller: Caller) {
         writer.field("id", name)
         writer.field("app", app.rawValue)
         writer.member("user", userName)

@@ -13,10 +13,10 @@ package struct DevicesAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
 
-    package let state: GatewayState
-    package let admission: Admission
+    let state: GatewayState
+    let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoints; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, admission: Admission) {
         self.state = state
         self.admission = admission

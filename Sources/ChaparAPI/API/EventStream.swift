@@ -1,6 +1,6 @@
 internal import Hummingbird
 internal import NIOCore
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 internal import ServiceLifecycle
@@ -142,7 +142,7 @@ final class StreamSlot: Sendable {
 
 extension EventJSON {
     /// Returns the type of an event, which is its first member.
-    package static func type(of event: [UInt8]) -> String {
+    static func type(of event: [UInt8]) -> String {
         let start = Array(#"{"type":""#.utf8)
         guard event.starts(with: start) else { return "message" }
         return String(decoding: event.dropFirst(start.count).prefix { $0 != UInt8(ascii: "\"") }, as: UTF8.self)

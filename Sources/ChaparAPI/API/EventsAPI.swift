@@ -9,14 +9,14 @@ internal import ChaparQueue
 /// The route `/v1/events` calls it. It checks the parameters, takes one of the key's places and finds where the stream
 /// begins; ``EventStream`` writes the events, as long as the client reads and its key is valid.
 package struct EventsAPI: Sendable {
-    package let state: GatewayState
-    package let snapshots: APISnapshots
-    package let workers: any WorkerObserver
-    package let metrics: GatewayMetrics
-    package let admission: Admission
-    package let build: BuildInfo
+    let state: GatewayState
+    let snapshots: APISnapshots
+    let workers: any WorkerObserver
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let build: BuildInfo
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `admission` limits the streams that are open.
     package init(
         state: GatewayState,
         snapshots: APISnapshots,

@@ -10,11 +10,11 @@ package struct GoneBackendsAPI: Sendable {
     /// The largest body: an object with one short member.
     private static let largestBody = 4096
 
-    package let state: GatewayState
-    package let workers: any WorkerObserver
-    package let admission: Admission
+    let state: GatewayState
+    let workers: any WorkerObserver
+    let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoints; `workers` has the deliveries of backends that are gone.
     package init(state: GatewayState, workers: any WorkerObserver, admission: Admission) {
         self.state = state
         self.workers = workers

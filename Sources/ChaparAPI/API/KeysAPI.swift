@@ -7,10 +7,10 @@ internal import ChaparCore
 ///
 /// Hashes are never shown.
 package struct KeysAPI: Sendable {
-    package let state: GatewayState
-    package let uses: KeyUses
+    let state: GatewayState
+    let uses: KeyUses
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `uses` has the last use of each key.
     package init(state: GatewayState, uses: KeyUses) {
         self.state = state
         self.uses = uses

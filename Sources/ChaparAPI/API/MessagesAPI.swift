@@ -11,9 +11,9 @@ package struct MessagesAPI: Sendable {
     /// The most messages in a request.
     private static let maximum = 100
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoint, which calls platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

@@ -18,7 +18,7 @@ package struct ModulesAPI: Sendable {
 
     package let notifications: NotificationsAPI
 
-    /// Makes one of its parts.
+    /// Creates the path; `notifications` accepts what modules send.
     package init(notifications: NotificationsAPI) {
         self.notifications = notifications
     }

@@ -12,7 +12,7 @@ package struct NotificationsAPI: AcceptingAPI {
     package let metrics: GatewayMetrics
     package let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, metrics: GatewayMetrics, admission: Admission) {
         self.state = state
         self.metrics = metrics
@@ -20,8 +20,8 @@ package struct NotificationsAPI: AcceptingAPI {
     }
 
     package struct Draft: Sendable {
-        package var notification: NotificationDraft
-        package var issues: RequestIssues
+        var notification: NotificationDraft
+        var issues: RequestIssues
     }
 
     package func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {

@@ -10,13 +10,13 @@ internal import ChaparQueue
 ///
 /// They read the state of the gateway and the depths of the store, and change nothing.
 package struct OperatorAPI: Sendable {
-    package let state: GatewayState
-    package let workers: any WorkerObserver
-    package let metrics: GatewayMetrics
-    package let admission: Admission
-    package let build: BuildInfo
+    let state: GatewayState
+    let workers: any WorkerObserver
+    let metrics: GatewayMetrics
+    let admission: Admission
+    let build: BuildInfo
 
-    /// Makes one of its parts.
+    /// Creates the endpoints; `admission` has the load that the metrics show.
     package init(
         state: GatewayState,
         workers: any WorkerObserver,

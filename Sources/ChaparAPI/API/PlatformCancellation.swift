@@ -1,29 +1,29 @@
 internal import Foundation
 internal import ChaparDelivery
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 /// The cancellation of a notification's messages that platforms have accepted, with a call for each message, since many
 /// recipients may share one.
 ///
 /// The deliveries do not change: a message that was already under way may have arrived.
-package struct PlatformCancellation {
+struct PlatformCancellation {
     /// The most calls for one notification; deliveries beyond it count as not asked.
     private static let maximumCalls = 200
     /// The most calls under way at a time.
     private static let width = 8
     private static let page = 1_000
 
-    package let endpoint: SyncEndpoint
-    package let scope: RequestScope
+    let endpoint: SyncEndpoint
+    let scope: RequestScope
 
-    package init(endpoint: SyncEndpoint, _ scope: RequestScope) {
+    init(endpoint: SyncEndpoint, _ scope: RequestScope) {
         self.endpoint = endpoint
         self.scope = scope
     }
 
     /// The answer of a platform.
-    package enum Answer: Sendable {
+    enum Answer: Sendable {
         case cancelled
         /// The platform asked devices to remove the message.
         case requested
@@ -31,26 +31,26 @@ package struct PlatformCancellation {
     }
 
     /// One call, with the number of deliveries that it is about.
-    package struct Call: Sendable {
-        package var backend: String
-        package var deliveries: Int
-        package var body: @Sendable () async throws(PushError) -> Answer
+    struct Call: Sendable {
+        var backend: String
+        var deliveries: Int
+        var body: @Sendable () async throws(PushError) -> Answer
     }
 
     /// The numbers of deliveries by their results.
-    package struct Tally: Sendable {
+    struct Tally: Sendable {
         /// The most errors that are listed.
         private static let shown = 10
 
         var cancelled = 0
         var requested = 0
         var tooLate = 0
-        package var failed = 0
+        var failed = 0
         var unsupported = 0
         var notAsked = 0
-        package private(set) var errors: [(backend: String, error: PushError)] = []
+        private(set) var errors: [(backend: String, error: PushError)] = []
 
-        package mutating func add(_ result: Result<Answer, PushError>, of call: Call) {
+        mutating func add(_ result: Result<Answer, PushError>, of call: Call) {
             switch result {
             case .success(.cancelled): cancelled += call.deliveries
             case .success(.requested): requested += call.deliveries
@@ -61,7 +61,7 @@ package struct PlatformCancellation {
             }
         }
 
-        package func write(to writer: inout JSONWriter) {
+        func write(to writer: inout JSONWriter) {
             writer.beginObject()
             let counts = [
                 ("cancelled", cancelled), ("requested", requested), ("too_late", tooLate), ("failed", failed),
@@ -94,7 +94,7 @@ package struct PlatformCancellation {
     }
 
     /// Asks about every delivery of a notification that a platform has accepted.
-    package func run(_ notification: NotificationID) async throws(Problem) -> Tally {
+    func run(_ notification: NotificationID) async throws(Problem) -> Tally {
         let backends = Dictionary(scope.gateway.backends.map { ($0.name, $0) }) { first, _ in first }
         var counts: [Message: Int] = [:]
         var order: [Message] = []

@@ -19,17 +19,17 @@ package final class ReceiptsAPI: Sendable {
     /// The largest callback, in bytes; Huawei's hold up to 100 statuses, of which each takes some 400.
     static let maximumBody = 256 << 10
     /// The most genuine callbacks a second, for each gateway.
-    package static let perSecond = 500.0
+    static let perSecond = 500.0
     /// The age, in seconds, below which a receipt may have arrived before the commit of its acceptance.
     static let fresh: TimeInterval = 30
     /// The time that a receipt waits for that commit.
     static let earlyReceiptDelay = Duration.milliseconds(500)
 
-    package let state: GatewayState
-    package let workers: any WorkerObserver
-    package let admission: Admission
-    package let peers: Peers
-    package let logger: Logger
+    let state: GatewayState
+    let workers: any WorkerObserver
+    let admission: Admission
+    let peers: Peers
+    let logger: Logger
     private let bucket: Mutex<TokenBucket>
     /// The addresses from which the secret of a backend's callback was used successfully lately.
     private let knownPeers = Mutex<[String: RecentPeers]>([:])

@@ -7,13 +7,13 @@ internal import ChaparQueue
 
 /// `POST /v1/backends/{name}/retry`: retries waiting deliveries and outbox entries at once.
 package struct RetryAPI: Sendable {
-    package let state: GatewayState
-    package let workers: any WorkerObserver
+    let state: GatewayState
+    let workers: any WorkerObserver
     /// Carries out the entries of the outbox; nil where the gateway runs no outbox.
-    package let outbox: OutboxRelay?
-    package let admission: Admission
+    let outbox: OutboxRelay?
+    let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the endpoint for the workers of deliveries and, if there is one, the outbox.
     package init(state: GatewayState, workers: any WorkerObserver, outbox: OutboxRelay?, admission: Admission) {
         self.state = state
         self.workers = workers

@@ -17,9 +17,9 @@ package struct StatusAPI: Sendable {
     /// request for the rest.
     private static let longestCancellation: TimeInterval = 20
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which read the store of `endpoint` and call platforms through it.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

@@ -12,9 +12,9 @@ package struct SubscriptionAPI: Sendable {
     /// The most tags of one call.
     private static let maximumTags = 100
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms and store operations through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }
@@ -235,7 +235,7 @@ package struct SubscriptionAPI: Sendable {
 
 extension SubscriptionChange {
     /// The form that an operation keeps.
-    package var stored: JSONObject {
+    var stored: JSONObject {
         var object: JSONObject = ["status": .string(status.rawValue)]
         if !options.isEmpty { object["options"] = .object(options) }
         return object
@@ -244,7 +244,7 @@ extension SubscriptionChange {
 
 extension JSONWriter {
     /// Writes a platform's report about a subscription.
-    package mutating func write(_ report: SubscriptionReport) {
+    mutating func write(_ report: SubscriptionReport) {
         name("status")
         if let status = report.status { string(status.rawValue) } else { null() }
         if !report.detail.isEmpty {
@@ -278,7 +278,7 @@ extension SyncEndpoint {
     }
 
     /// Returns a platform's answer within the deadline.
-    package func answer<Value: Sendable>(
+    func answer<Value: Sendable>(
         of body: @escaping @Sendable () async throws(PushError) -> Value
     ) async throws(PushError) -> Value {
         do {

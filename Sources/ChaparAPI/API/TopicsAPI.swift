@@ -7,9 +7,9 @@ internal import ChaparQueue
 ///
 /// Calls the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
 package struct TopicsAPI: Sendable {
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }

@@ -8,11 +8,11 @@ internal import ChaparQueue
 
 /// `DELETE /v1/users/{id}`: removes the data that the gateway keeps of one user.
 package struct UserErasureAPI: Sendable {
-    package let state: GatewayState
-    package let erasures: UserErasures
-    package let logger: Logger
+    let state: GatewayState
+    let erasures: UserErasures
+    let logger: Logger
 
-    /// Makes one of its parts.
+    /// Creates the endpoint; `erasures` continues an erasure that outlasts its request.
     package init(state: GatewayState, erasures: UserErasures, logger: Logger) {
         self.state = state
         self.erasures = erasures

@@ -10,9 +10,9 @@ package struct UserSwitchAPI: Sendable {
     /// The user id of a log-out: the device then has no user.
     static let nobody = "anonymous"
 
-    package let endpoint: SyncEndpoint
+    let endpoint: SyncEndpoint
 
-    /// Makes one of its parts.
+    /// Creates the endpoints, which call platforms and store operations through `endpoint`.
     package init(endpoint: SyncEndpoint) {
         self.endpoint = endpoint
     }
@@ -113,7 +113,7 @@ package struct UserSwitchAPI: Sendable {
     private static func user(_ id: String) throws(Problem) -> String? { id == nobody ? nil : try checked(id) }
 
     /// Checks a user's id from a path; every text that a device may name as its user is valid.
-    package static func checked(_ id: String) throws(Problem) -> String {
+    static func checked(_ id: String) throws(Problem) -> String {
         let isName =
             (1...Device.maximumNameBytes).contains(id.utf8.count) && id.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
         guard isName else {

@@ -72,9 +72,9 @@ package struct PendingReply: Sendable {
     /// The id that the answer's `Location` names; nil when there are several.
     package var id: NotificationID?
     /// The route of each notification, for metrics.
-    package var labels: [AcceptanceLabels]
+    var labels: [AcceptanceLabels]
 
-    /// Makes one of its parts.
+    /// Creates the reply; `id` is nil unless it is about one notification.
     package init(body: [UInt8], id: NotificationID? = nil, labels: [AcceptanceLabels]) {
         self.body = body
         self.id = id
@@ -90,7 +90,7 @@ package struct EnqueueReply: Sendable {
     /// Whether the body is the answer to an earlier request with the same idempotency key.
     package var isReplay = false
 
-    package var response: Response {
+    var response: Response {
         var headers = HTTPFields()
         headers[.contentType] = "application/json"
         if let id { headers[.location] = "/v1/notifications/" + id }
@@ -176,7 +176,7 @@ extension AcceptingAPI {
     }
 
     /// Accepts a body, and waits until it is on disk.
-    package func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem)
+    func enqueue(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) async throws(Problem)
         -> EnqueueReply
     {
         let begun = try await longWork(bytes: body.count) { () throws(Problem) in try begin(body, key, scope) }

@@ -2,7 +2,7 @@ package import Foundation
 package import NIOSSL
 package import ChaparDelivery
 internal import ChaparCore
-package import ChaparModules
+internal import ChaparModules
 internal import ChaparQueue
 internal import Synchronization
 
@@ -22,9 +22,9 @@ package final class APISnapshot: Sendable {
     /// Whether connections must be encrypted: without a usable certificate none is accepted then.
     package let isEncrypted: Bool
     /// The backend kinds that `overrides` may name.
-    package let kinds: [String]
+    let kinds: [String]
     /// The token checks of the backends.
-    package let tokens: TokenCheck
+    let tokens: TokenCheck
 
     package init(
         _ gateway: GatewaySnapshot,
@@ -49,10 +49,10 @@ package final class APISnapshot: Sendable {
     }
 
     /// Returns the gateway as a caller sees it: its backends, its apps, and the routes through them.
-    package func gateway(for caller: Caller) -> GatewaySnapshot { caller.view ?? gateway }
+    func gateway(for caller: Caller) -> GatewaySnapshot { caller.view ?? gateway }
 
     /// The modules of plugins, which add routes.
-    package var modules: [any GatewayModule] { gateway.modules }
+    var modules: [any GatewayModule] { gateway.modules }
 
     /// Whether a caller may use the data of an app by its name; a gateway with one app ignores the name.
     func mayUse(appNamed name: String, _ caller: Caller) -> Bool {
@@ -70,7 +70,7 @@ package final class APISnapshot: Sendable {
     }
 
     package var server: GatewayConfiguration.Server { gateway.configuration.server }
-    package var limits: GatewayConfiguration.Limits { gateway.configuration.limits }
+    var limits: GatewayConfiguration.Limits { gateway.configuration.limits }
 
     /// The most connections of one peer: the configured number, but never more than half of those for all requests.
     package var connectionsPerPeer: Int {
@@ -106,7 +106,7 @@ package final class APISnapshot: Sendable {
         return expiries
     }
 
-    package var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
+    var queue: GatewayConfiguration.Queue { gateway.configuration.queue }
 
     /// The most waiting deliveries of a key without a share of its own.
     var waitingPerKey: Int {

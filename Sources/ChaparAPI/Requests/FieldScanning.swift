@@ -1,9 +1,9 @@
 internal import Foundation
 internal import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 
 /// The members that an object of a request may have; the raw value is the index in ``names``.
-package protocol RequestField: RawRepresentable<Int>, Sendable {
+protocol RequestField: RawRepresentable<Int>, Sendable {
     /// The names in the API, in the order of the cases.
     static var names: [String] { get }
 }
@@ -16,7 +16,7 @@ extension JSONScanner {
     ///
     /// Returns false when the value is no object.
     @discardableResult
-    package mutating func fields<Field: RequestField>(
+    mutating func fields<Field: RequestField>(
         _ type: Field.Type,
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String,
@@ -42,7 +42,7 @@ extension JSONScanner {
 
     /// Reads an array, or reports that the value is not one.
     @discardableResult
-    package mutating func elements(
+    mutating func elements(
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String,
         _ read: (inout JSONScanner, inout RequestIssues, Int) throws(JSONSyntaxError) -> Void
@@ -75,7 +75,7 @@ extension JSONScanner {
     }
 
     /// Reads any string of at most `limit` bytes.
-    package mutating func text(
+    mutating func text(
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String,
         limit: Int = .max
@@ -99,7 +99,7 @@ extension JSONScanner {
     }
 
     /// Reads a whole number within a range; `7200.0` is one too.
-    package mutating func integer(
+    mutating func integer(
         in range: ClosedRange<Int>,
         _ issues: inout RequestIssues,
         _ pointer: @autoclosure () -> String,

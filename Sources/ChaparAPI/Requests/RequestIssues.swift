@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 package import ChaparCore
 
 /// The mistakes of a notification, collected while it is read, so that the caller sees all at once.
@@ -17,11 +17,11 @@ package struct RequestIssues: Sendable {
     /// The first mistakes, in the order they were found.
     package private(set) var list: [Finding] = []
     /// The number of all mistakes, listed or not.
-    package private(set) var count = 0
+    private(set) var count = 0
     /// A scope that the notification needs and the API key lacks.
     private(set) var missingScope: GatewayConfiguration.APIKey.Scope?
 
-    package init() {
+    init() {
         position = nil
         shown = Self.shown
     }
@@ -30,7 +30,7 @@ package struct RequestIssues: Sendable {
     ///   - list: The list in the body that has the notification.
     ///   - index: Its index there.
     ///   - listed: The number of listed mistakes of the notifications before it.
-    package init(in list: StaticString, at index: Int, after listed: Int) {
+    init(in list: StaticString, at index: Int, after listed: Int) {
         position = (list, index)
         shown = max(1, min(Self.shown, Self.shownInBatch - listed))
     }
@@ -53,7 +53,7 @@ package struct RequestIssues: Sendable {
     }
 
     /// Adds that the API key lacks the scope for the value at a pointer.
-    package mutating func add(_ pointer: String, lacking scope: GatewayConfiguration.APIKey.Scope) {
+    mutating func add(_ pointer: String, lacking scope: GatewayConfiguration.APIKey.Scope) {
         missingScope = scope
         add(pointer, "scope_missing", "The API key lacks the scope \"\(scope.rawValue)\".")
     }
@@ -66,7 +66,7 @@ package struct RequestIssues: Sendable {
     }
 
     /// Adds a backend's finding as a mistake.
-    package mutating func add(_ warning: Finding) { add(warning.pointer, warning.code, warning.detail) }
+    mutating func add(_ warning: Finding) { add(warning.pointer, warning.code, warning.detail) }
 }
 
 /// Returns a name as a step of a JSON pointer (RFC 6901, section 3), cut to 64 scalars.

@@ -6,17 +6,17 @@ package import ChaparCore
 /// The request itself decides first, then its API key; a gateway with one app needs neither.
 package struct AppChoice {
     /// The reason why no app was found.
-    package struct Failure: Error {
-        package var code: String
-        package var detail: String
+    struct Failure: Error {
+        var code: String
+        var detail: String
     }
 
     /// The gateway as the caller sees it.
-    package let snapshot: GatewaySnapshot
+    let snapshot: GatewaySnapshot
     /// Whether the caller sees the whole gateway.
-    package let isWhole: Bool
+    let isWhole: Bool
 
-    /// Makes one of its parts.
+    /// Creates the choice for one caller.
     package init(snapshot: GatewaySnapshot, isWhole: Bool) {
         self.snapshot = snapshot
         self.isWhole = isWhole
@@ -35,7 +35,7 @@ package struct AppChoice {
     }
 
     /// Returns the app that a request names; nil when it names none.
-    package func app(_ name: String?) throws(Failure) -> AppName {
+    func app(_ name: String?) throws(Failure) -> AppName {
         let known = snapshot.apps
         if let name {
             let app = AppName(rawValue: name)
@@ -60,10 +60,10 @@ package struct AppChoice {
 
 extension RequestScope {
     /// The choice among the apps that the caller may name.
-    package var apps: AppChoice { AppChoice(snapshot: gateway, isWhole: caller.view == nil) }
+    var apps: AppChoice { AppChoice(snapshot: gateway, isWhole: caller.view == nil) }
 
     /// Returns the app of a request about devices or users: `?app=`, else its key's, else the only one.
-    package func app() throws(Problem) -> AppName {
+    func app() throws(Problem) -> AppName {
         do throws(AppChoice.Failure) {
             return try apps.app(parameter("app"))
         } catch {
@@ -74,5 +74,5 @@ extension RequestScope {
     }
 
     /// Returns the key of the device that a path names.
-    package func device(_ step: Substring) throws(Problem) -> String { try app().key(SyncEndpoint.decoded(step)) }
+    func device(_ step: Substring) throws(Problem) -> String { try app().key(SyncEndpoint.decoded(step)) }
 }

@@ -1,14 +1,14 @@
 internal import Foundation
 internal import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 
 /// A backend that a path names, with the ability that a request needs.
-package struct AbleBackend<Ability: Sendable>: Sendable {
+struct AbleBackend<Ability: Sendable>: Sendable {
     /// Its name in the configuration.
-    package let name: String
+    let name: String
     /// The app of its tokens.
-    package let app: AppName
-    package let backend: any PushBackend
+    let app: AppName
+    let backend: any PushBackend
     let ability: Ability
 }
 
@@ -22,7 +22,7 @@ extension RequestScope {
     /// - Returns: The backend.
     /// - Throws: 404 without such a backend that the caller may use, 422 for one of another app than the request names
     ///   or without the ability.
-    package func backend<Ability: Sendable>(
+    func backend<Ability: Sendable>(
         _ step: Substring,
         _ inability: String,
         _ find: (any PushBackend) -> Ability?

@@ -8,19 +8,19 @@ internal import Hummingbird
 ///
 /// Made by ``GatewayResponder``, passed to the endpoint. A value that ends with the request.
 package struct RequestScope: Sendable {
-    package let snapshot: APISnapshot
+    let snapshot: APISnapshot
     package let caller: Caller
     /// The gateway as the caller sees it.
-    package var gateway: GatewaySnapshot { snapshot.gateway(for: caller) }
+    var gateway: GatewaySnapshot { snapshot.gateway(for: caller) }
     /// The path without its query.
     package let path: Substring
     /// The query, without its question mark; empty without one.
-    package let query: Substring
-    package let fields: HTTPFields
+    let query: Substring
+    let fields: HTTPFields
     /// The peer that sent the request; for limits.
     package var peer = PeerAddress.local
 
-    /// Makes one of its parts.
+    /// Creates the context of a request; without a peer it counts as one over a Unix socket.
     package init(
         snapshot: APISnapshot,
         caller: Caller,
@@ -80,7 +80,7 @@ package struct RequestScope: Sendable {
     }
 
     /// Returns the value of a query parameter that is a whole number within a range, or a default.
-    package func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
+    func number(_ name: String, in range: ClosedRange<Int>, default fallback: Int) throws(Problem) -> Int {
         guard let text = parameter(name) else { return fallback }
         guard let value = Int(text), range.contains(value) else {
             throw .badParameter(name, "must be a whole number from \(range.lowerBound) to \(range.upperBound).")

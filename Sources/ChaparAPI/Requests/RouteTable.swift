@@ -11,7 +11,7 @@ package struct RouteTable: Sendable {
         /// The path with its variable steps as names.
         package let path: String
         /// The routes, one for each method.
-        package let routes: [Route]
+        let routes: [Route]
         /// The variable steps, in their order.
         package let values: [Substring]
 

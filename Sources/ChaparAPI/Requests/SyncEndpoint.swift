@@ -1,9 +1,9 @@
 internal import Foundation
 internal import HTTPTypes
-package import Hummingbird
+internal import Hummingbird
 package import ChaparDelivery
 package import ChaparCore
-package import ChaparQueue
+internal import ChaparQueue
 
 /// The common part of the calls to platforms about a device: finding the device and the backends, storing operations,
 /// and waiting for their outcomes.
@@ -11,12 +11,12 @@ package struct SyncEndpoint: Sendable {
     /// The largest body of such a call.
     static let maximumBody = 64 << 10
     /// The time that a platform has to answer while the caller waits.
-    package static let deadline = Duration.seconds(25)
+    static let deadline = Duration.seconds(25)
 
-    package let state: GatewayState
-    package let admission: Admission
+    let state: GatewayState
+    let admission: Admission
 
-    /// Makes one of its parts.
+    /// Creates the common part; `admission` limits the memory of bodies that are being read.
     package init(state: GatewayState, admission: Admission) {
         self.state = state
         self.admission = admission
@@ -26,7 +26,7 @@ package struct SyncEndpoint: Sendable {
     package static func decoded(_ step: Substring) -> String { String(step).removingPercentEncoding ?? String(step) }
 
     /// Returns a device of the registry.
-    package func device(_ id: String) async throws(Problem) -> Device {
+    func device(_ id: String) async throws(Problem) -> Device {
         do throws(StoreError) {
             if let device = try await state.devices.device(id) { return device }
         } catch {
@@ -36,7 +36,7 @@ package struct SyncEndpoint: Sendable {
     }
 
     /// Whether entries wait for a backend, which need not be configured any more.
-    package func waits(for backend: String) async throws(Problem) -> Bool {
+    func waits(for backend: String) async throws(Problem) -> Bool {
         do throws(StoreError) {
             return try await state.devices.outboxDepths()[backend] != nil
         } catch {
@@ -45,7 +45,7 @@ package struct SyncEndpoint: Sendable {
     }
 
     /// Returns a device in the form that a platform gets now.
-    package func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
+    func record(_ device: Device, _ scope: RequestScope) -> DeviceRecord {
         let priority = scope.gateway.configuration.tokenPriority
         return DeviceRecord(device, user: device.user, priority: priority)
     }
@@ -54,7 +54,7 @@ package struct SyncEndpoint: Sendable {
     ///
     /// `check` adds mistakes that show once everything is read; `limit` is the largest body, within the configured
     /// limit.
-    package func body<Field: RequestField>(
+    func body<Field: RequestField>(
         of request: Request,
         _ scope: RequestScope,
         _ type: Field.Type,
@@ -81,7 +81,7 @@ package struct SyncEndpoint: Sendable {
     /// Returns the backends that a call addresses: the named one, or all with the ability that accept the device.
     ///
     /// `noun` names the ability in messages; `ability` returns a backend's, nil when it lacks it.
-    package func backends<Ability>(
+    func backends<Ability>(
         _ name: String?,
         for record: DeviceRecord,
         _ scope: RequestScope,
@@ -117,7 +117,7 @@ package struct SyncEndpoint: Sendable {
     /// states.
     ///
     /// The status is 202 while some wait, else 200.
-    package func answer(
+    func answer(
         _ operations: [OutboxEntry],
         _ scope: RequestScope,
         _ more: (inout JSONWriter) -> Void = { _ in }

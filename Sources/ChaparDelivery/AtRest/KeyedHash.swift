@@ -1,12 +1,12 @@
 internal import Crypto
 internal import Foundation
-package import ChaparCore
+internal import ChaparCore
 
 /// A hash that stands for a name in a log: a name always has the same hash within one store.
 ///
 /// HMAC-SHA-256 with a random key that the store creates once and keeps. With the store and a list of names, one can
 /// find out which name is meant; with the log alone one cannot.
-package struct KeyedHash: Sendable {
+struct KeyedHash: Sendable {
     private static let name = "audit.hash-key"
     private let key: SymmetricKey
 
@@ -14,7 +14,7 @@ package struct KeyedHash: Sendable {
     ///
     /// - Parameter state: The store that keeps it.
     /// - Throws: When the store fails.
-    package init(_ state: any StateStore) async throws(StoreError) {
+    init(_ state: any StateStore) async throws(StoreError) {
         let kept = try await state.loadState(Self.name, where: { $0.count == 32 }) {
             SymmetricKey(size: .bits256).withUnsafeBytes { Array($0) }
         }
@@ -27,7 +27,7 @@ package struct KeyedHash: Sendable {
     ///   - kind: The kind of name, such as `user`: equal names of different kinds have different hashes.
     ///   - value: The name.
     /// - Returns: The digits.
-    package func callAsFunction(_ kind: String, _ value: String) -> String {
+    func callAsFunction(_ kind: String, _ value: String) -> String {
         let code = HMAC<SHA256>.authenticationCode(for: Data("\(kind)\0\(value)".utf8), using: key)
         return code.map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
     }

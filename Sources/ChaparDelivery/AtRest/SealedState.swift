@@ -158,7 +158,7 @@ extension SealingKeys {
         failure(of: stored, name: name).map { sentence($0, name: name) }
     }
 
-    package func failure(of stored: [UInt8], name: String) -> SealedValue.Failure? {
+    func failure(of stored: [UInt8], name: String) -> SealedValue.Failure? {
         do throws(SealedValue.Failure) {
             _ = try SealedValue(stored).open(name: name, with: self)
             return nil
@@ -167,7 +167,7 @@ extension SealingKeys {
         }
     }
 
-    package func sentence(_ failure: SealedValue.Failure, name: String) -> String {
+    func sentence(_ failure: SealedValue.Failure, name: String) -> String {
         let backend =
             name.hasPrefix(StateCredentialStore.prefix)
             ? "the backend \(name.dropFirst(StateCredentialStore.prefix.count))" : "\(name)"

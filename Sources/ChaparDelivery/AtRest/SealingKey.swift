@@ -7,7 +7,7 @@ public import ChaparCore
 public struct SealingKey: Sendable {
     /// The id of the key, in messages and in stored values; it reveals nothing of the key.
     public let id: String
-    package let key: SymmetricKey
+    let key: SymmetricKey
 
     /// Returns why a text is no key; nil when it is one.
     ///
@@ -62,7 +62,7 @@ public struct SealingKeys: Sendable {
         return (current.map { [$0.id] } ?? []) + others
     }
 
-    package func key(_ id: String) -> SealingKey? { all[id] }
+    func key(_ id: String) -> SealingKey? { all[id] }
 }
 
 /// An encrypted value in its stored form.
@@ -70,9 +70,9 @@ public struct SealingKeys: Sendable {
 /// Each value has a key of its own (AES-256-GCM), which is encrypted with a ``SealingKey``. Both are bound to the
 /// value's name, so that a value that was moved to another name cannot be read. Layout: version (1 byte), id of the key
 /// (8), encrypted key of the value (12 + 32 + 16), encrypted value (12 + n + 16).
-package struct SealedValue {
+struct SealedValue {
     /// The reason why a value cannot be read.
-    package enum Failure: Error, Hashable {
+    enum Failure: Error, Hashable {
         /// The key with this id is missing.
         case unknownKey(String)
         /// The value was changed or cut, or belongs to another name.
@@ -88,7 +88,7 @@ package struct SealedValue {
     private let wrapped: ArraySlice<UInt8>
     private let box: ArraySlice<UInt8>
 
-    package init(_ stored: [UInt8]) throws(Failure) {
+    init(_ stored: [UInt8]) throws(Failure) {
         let head = 1 + Self.idBytes
         guard stored.first == Self.version, stored.count >= head + Self.wrappedBytes + 28 else { throw .damaged }
         keyID = stored[1..<head].map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()
@@ -109,7 +109,7 @@ package struct SealedValue {
     }
 
     /// Decrypts the value for its name.
-    package func open(name: String, with keys: SealingKeys) throws(Failure) -> [UInt8] {
+    func open(name: String, with keys: SealingKeys) throws(Failure) -> [UInt8] {
         let own = try valueKey(name, keys)
         do {
             return try Array(

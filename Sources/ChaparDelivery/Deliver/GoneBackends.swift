@@ -1,5 +1,5 @@
 internal import Foundation
-package import Logging
+internal import Logging
 package import ChaparCore
 import ChaparComposition
 package import ChaparQueue
@@ -68,7 +68,7 @@ package final class GoneBackends: Sendable {
     private let logger: Logger
     private let state = Mutex(State())
 
-    package init(
+    init(
         store: any NotificationStore,
         nodes: (any NodeExchange)? = nil,
         clock: WallClock,
@@ -85,7 +85,7 @@ package final class GoneBackends: Sendable {
     // MARK: For the dispatcher
 
     /// Puts a configuration in force; a dropped backend that is configured again is no longer dropped.
-    package func install(_ snapshot: GatewaySnapshot) async {
+    func install(_ snapshot: GatewaySnapshot) async {
         // If it fails, the store repeats it at the next renewal of its lease.
         try? await nodes?.declare(backends: Set(snapshot.backends.map(\.name)))
         if let nodes { snapshot.elsewhere.begin(with: nodes) }
@@ -120,7 +120,7 @@ package final class GoneBackends: Sendable {
     /// Goes once through the due deliveries, and passes them on or ends them as their plans say.
     ///
     /// The others stay unchanged, and a backend that is configured again gets them at once.
-    package func work() async {
+    func work() async {
         // Until it can be judged which gateways are alive, no backend is known to be gone. When the store fails, the
         // next round repeats this.
         guard state.withLock({ $0.snapshot })?.elsewhere.mayJudge ?? false, let depths = try? await depths() else {
@@ -241,7 +241,7 @@ package final class GoneBackends: Sendable {
     // MARK: For operators
 
     /// Returns the number of deliveries that wait for each gone backend.
-    package func depths() async throws(StoreError) -> [String: QueueDepth] {
+    func depths() async throws(StoreError) -> [String: QueueDepth] {
         let depths = try await store.depths()
         guard let snapshot = state.withLock({ $0.snapshot }) else { return [:] }
         // Checked after the depths: a gateway declares its backends before it accepts anything for them.

@@ -1,11 +1,11 @@
-package import Foundation
+internal import Foundation
 internal import ChaparCore
 internal import ChaparQueue
 
 /// The news about backends that gateways on one store send each other.
 ///
 /// Times are on the store's steady clock, which they share too.
-package enum NodeNews: Sendable, Equatable {
+enum NodeNews: Sendable, Equatable {
     /// A platform asked for a pause; `identity` identifies the backend, whatever its name.
     case paused(backend: String, identity: String, until: Date, reason: String)
     /// An operator asked for a retry of a backend's work at once.

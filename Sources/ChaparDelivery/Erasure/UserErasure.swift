@@ -1,6 +1,6 @@
-package import Foundation
+internal import Foundation
 internal import Logging
-package import ChaparCore
+internal import ChaparCore
 package import ChaparQueue
 
 /// The removal of the data that the gateway keeps of one user: devices, tokens, deliveries, events.
@@ -21,23 +21,6 @@ package struct UserErasure: Sendable {
         var pending: [String: Int] = [:]
         /// Whether the gateway still searches for the rest: the counts cover the part that is done.
         package var isSearching = false
-
-        /// Makes one of its parts.
-        package init(
-            devices: Int = 0,
-            tokens: Int = 0,
-            deliveries: ErasedDeliveries = ErasedDeliveries(),
-            events: Int = 0,
-            pending: [String: Int] = [:],
-            isSearching: Bool = false
-        ) {
-            self.devices = devices
-            self.tokens = tokens
-            self.deliveries = deliveries
-            self.events = events
-            self.pending = pending
-            self.isSearching = isSearching
-        }
         /// The number of changes of the user's devices that wait in the outbox.
         package var pendingEntries: Int { pending.values.reduce(0, +) }
         /// Whether everything was searched, and no delivery that must be erased is being sent.
@@ -47,7 +30,7 @@ package struct UserErasure: Sendable {
     }
 
     /// The next step of a call; the names are stored.
-    package enum Phase: String {
+    enum Phase: String {
         /// The user's devices are removed.
         case removing
         /// Deliveries and events are searched, until no delivery that must be erased is being sent.
@@ -61,17 +44,10 @@ package struct UserErasure: Sendable {
     }
 
     /// The record of one call.
-    package struct Call: Sendable {
-        package let name: String
-        package var traces: UserTraces
-        package var phase = Phase.removing
-
-        /// Makes one of its parts.
-        package init(name: String, traces: UserTraces, phase: Phase = Phase.removing) {
-            self.name = name
-            self.traces = traces
-            self.phase = phase
-        }
+    struct Call: Sendable {
+        let name: String
+        var traces: UserTraces
+        var phase = Phase.removing
     }
 
     /// The prefix of the names of records; the hash, a slash and an id of the call follow.
@@ -83,12 +59,12 @@ package struct UserErasure: Sendable {
     /// Devices that are registered meanwhile stay.
     private static let devicesAtOnce = 1_000
 
-    package let store: any StateStore & TraceStore
-    package let devices: any DeviceStore & OutboxStore
-    package let outbox: Date?
-    package let time: any TimeSource
+    let store: any StateStore & TraceStore
+    let devices: any DeviceStore & OutboxStore
+    let outbox: Date?
+    let time: any TimeSource
     /// The app of each configured backend, by its name.
-    package let apps: [String: AppName]
+    let apps: [String: AppName]
 
     /// Returns the hashes of users with a call on record.
     static func unfinished(in store: any TraceStore) async throws(StoreError) -> Set<String> {
@@ -109,7 +85,7 @@ package struct UserErasure: Sendable {
     ///
     /// The record is written before the first device is removed. Nothing is taken from earlier calls: their devices may
     /// belong to another user by now.
-    package func begin(_ user: String, hash: String) async throws(StoreError) -> Report {
+    func begin(_ user: String, hash: String) async throws(StoreError) -> Report {
         var call = Call(name: "\(Self.prefix)\(hash)/\(MessageID.random())", traces: UserTraces(user: user))
         var report = Report()
         try await removeDevices(of: &call, &report)
@@ -128,7 +104,7 @@ package struct UserErasure: Sendable {
     ///   - progress: Receives the counts after each part.
     /// - Returns: The counts. A delivery that several calls found being sent counts for each of them.
     /// - Throws: The store's failure, or the cancellation of the task; finished work and the records stay.
-    package func run(
+    func run(
         _ calls: [Call],
         _ done: Report = Report(),
         progress: (Report) -> Void = { _ in }
@@ -240,7 +216,7 @@ package struct UserErasure: Sendable {
     }
 
     /// Returns the recorded calls of a hash; none of them may be in ``begin(_:hash:)`` at the moment.
-    package func calls(_ hash: String) async throws(StoreError) -> [Call] {
+    func calls(_ hash: String) async throws(StoreError) -> [Call] {
         var calls: [Call] = []
         for name in try await records(of: hash) {
             let bytes = try await store.loadState(name)

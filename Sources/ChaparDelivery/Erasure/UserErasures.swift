@@ -66,7 +66,7 @@ package final class UserErasures: Sendable {
     }
 
     /// Continues the unfinished calls on record in a store until ``finish()``.
-    package func run(_ state: GatewayState, _ traces: any StateStore & TraceStore, _ logger: Logger) async {
+    func run(_ state: GatewayState, _ traces: any StateStore & TraceStore, _ logger: Logger) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRounds(state, traces, logger) }
             group.addTask { [ended] in await ended.wait(after: .start) }

@@ -1,7 +1,7 @@
-package import Foundation
+internal import Foundation
 internal import ChaparCore
 internal import ChaparComposition
-package import ChaparQueue
+internal import ChaparQueue
 
 /// A writer of the attempts and events of deliveries that one backend's platform accepted.
 ///
@@ -12,11 +12,11 @@ package struct AttemptTemplate {
     private static let placeholder = "\u{7F}\u{7F}\u{7F}"
 
     /// A moment and its text.
-    package struct Moment {
-        package let time: Date
+    struct Moment {
+        let time: Date
         fileprivate let text: [UInt8]
 
-        package init(_ time: Date) {
+        init(_ time: Date) {
             self.time = time
             text = Array(RFC3339.string(time).utf8)
         }
@@ -32,7 +32,7 @@ package struct AttemptTemplate {
     /// attempt.
     private let eventParts: [ArraySlice<UInt8>]
 
-    package init(backend: String) {
+    init(backend: String) {
         self.backend = backend
         let time = Date(timeIntervalSince1970: 0)
         let moment = RFC3339.string(time)
@@ -78,7 +78,7 @@ package struct AttemptTemplate {
     }
 
     /// Returns the event of a delivery that was accepted.
-    package func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
+    func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
         guard eventParts.count == 6, case .token(let token) = claim.recipient,
             claim.plan.backend(at: claim.step) == backend
         else { return general(claim, attempt, moment.time) }
@@ -176,11 +176,11 @@ package struct AttemptTemplate {
     /// It uses `reserveCapacity`: `Array(unsafeUninitializedCapacity:)` looks up the type of its storage each time,
     /// which takes longer than filling it.
     package struct Output {
-        package private(set) var bytes: [UInt8] = []
+        private(set) var bytes: [UInt8] = []
 
-        package init(_ capacity: Int) { bytes.reserveCapacity(capacity) }
+        init(_ capacity: Int) { bytes.reserveCapacity(capacity) }
 
-        package mutating func append(_ byte: UInt8) { bytes.append(byte) }
+        mutating func append(_ byte: UInt8) { bytes.append(byte) }
 
         package mutating func append(_ more: UnsafeBufferPointer<UInt8>) { bytes.append(contentsOf: more) }
 

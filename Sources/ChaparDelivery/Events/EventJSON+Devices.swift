@@ -26,7 +26,7 @@ extension EventJSON {
     }
 
     /// Returns the event of a quarantined refusal that was released.
-    package static func tokenInvalidated(_ buried: InvalidatedToken, at time: Date) -> [UInt8] {
+    static func tokenInvalidated(_ buried: InvalidatedToken, at time: Date) -> [UInt8] {
         invalidated(
             buried.token,
             buried.kind,

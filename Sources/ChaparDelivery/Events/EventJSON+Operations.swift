@@ -1,12 +1,12 @@
-package import Foundation
-package import ChaparCore
-package import ChaparQueue
+internal import Foundation
+internal import ChaparCore
+internal import ChaparQueue
 
 /// Events about platform calls for devices, `operation.done`, `operation.retry`, `operation.failed`, and about notices
 /// of backends, `backend.notice`.
 extension EventJSON {
     /// Returns the event of an attempt at an operation.
-    package static func operation(
+    static func operation(
         _ claim: ClaimedEntry,
         backend: String,
         _ report: OperationReport,
@@ -43,7 +43,7 @@ extension EventJSON {
     }
 
     /// Returns the event of a backend's notice.
-    package static func notice(_ notice: BackendNotice, backend: String, at time: Date) -> [UInt8] {
+    static func notice(_ notice: BackendNotice, backend: String, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 256)
         writer.beginObject()
         begin(&writer, "backend.notice", time)

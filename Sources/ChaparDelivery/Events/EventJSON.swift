@@ -60,8 +60,7 @@ package enum EventJSON {
 
     /// Returns the event of a backend's worker that stopped or went on: `backend.parked`, `backend.paused`,
     /// `backend.resumed`.
-    package static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8]
-    {
+    static func backend(_ what: String, _ name: String, reason: String?, until: Date?, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
         begin(&writer, "backend." + what, time)
@@ -79,7 +78,7 @@ package enum EventJSON {
     ///
     /// `service` is that of the token which the worker chose for a device. `steady` is the same moment on the monotonic
     /// clock, for attempts that are followed by another; the fallback delay counts from the first.
-    package static func attempt(
+    static func attempt(
         _ outcome: DeliveryOutcome,
         backend: String,
         at time: Date,
@@ -112,7 +111,7 @@ package enum EventJSON {
 
     /// Returns the entry of an end without an attempt in a delivery's attempt log: the time to live ended, or the
     /// gateway restarted.
-    package static func ending(_ reason: String, at time: Date) -> [UInt8] {
+    static func ending(_ reason: String, at time: Date) -> [UInt8] {
         var writer = JSONWriter(capacity: 96)
         writer.beginObject()
         writer.name("at")
@@ -123,19 +122,19 @@ package enum EventJSON {
         return writer.bytes
     }
 
-    package static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
+    static func begin(_ writer: inout JSONWriter, _ type: String, _ time: Date) {
         writer.field("type", type)
         writer.name("at")
         RFC3339.write(time, to: &writer)
     }
 
     /// Writes the sender of the notification: only that API key and administrators may see the event (``EventView``).
-    package static func sender(_ caller: String, to writer: inout JSONWriter) {
+    static func sender(_ caller: String, to writer: inout JSONWriter) {
         guard !caller.isEmpty else { return }
         writer.field("caller", caller)
     }
 
-    package static func steady(_ time: Date?, to writer: inout JSONWriter) {
+    static func steady(_ time: Date?, to writer: inout JSONWriter) {
         guard let time else { return }
         writer.name("steady_at")
         RFC3339.write(time, to: &writer)

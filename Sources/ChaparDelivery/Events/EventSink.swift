@@ -9,7 +9,7 @@ package import ChaparQueue
 /// beyond the 1,000 that wait are dropped and counted.
 public final class EventSink: Sendable {
     /// The most notices that wait to be written.
-    package static let capacity = 1_000
+    static let capacity = 1_000
     /// The most events that are written at a time.
     private static let group = 200
 

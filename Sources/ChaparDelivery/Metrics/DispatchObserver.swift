@@ -23,7 +23,7 @@ package protocol DispatchObserver: Sendable {
 /// An observer that counts nothing.
 package struct SilentObserver: DispatchObserver {
     /// Makes an observer.
-    package init() {}
+    init() {}
     /// Does nothing.
     package func attempted(
         backend: String,

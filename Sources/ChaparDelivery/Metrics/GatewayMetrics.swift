@@ -4,10 +4,10 @@ internal import Synchronization
 /// The labels by which accepted notifications are counted.
 package struct AcceptanceLabels: Hashable, Sendable {
     /// The route's name, `direct` for a backend, `automatic` for neither.
-    package var route: String
-    package var app = AppName.default
+    var route: String
+    var app = AppName.default
 
-    /// Makes one of its parts.
+    /// Creates the labels; without an app they have the default one.
     package init(route: String, app: AppName = AppName.default) {
         self.route = route
         self.app = app
@@ -97,7 +97,7 @@ public final class GatewayMetrics: Sendable {
         }
     }
 
-    package func count(_ family: MetricFamily, _ values: [String], _ amount: Int) {
+    func count(_ family: MetricFamily, _ values: [String], _ amount: Int) {
         let key = [family.name] + values
         let cell = counters.withLock { counters in
             if let cell = counters[key] { return cell }
@@ -108,7 +108,7 @@ public final class GatewayMetrics: Sendable {
         cell.increment(by: Int64(amount))
     }
 
-    package func duration(_ family: MetricFamily, _ values: [String], _ seconds: Double, _ count: Int) {
+    func duration(_ family: MetricFamily, _ values: [String], _ seconds: Double, _ count: Int) {
         let key = [family.name] + values
         let cell = durations.withLock { durations in
             if let cell = durations[key] { return cell }

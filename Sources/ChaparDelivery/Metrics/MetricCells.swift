@@ -41,8 +41,8 @@ final class GaugeCell: MeterHandler, RecorderHandler, Sendable {
 /// A time series of a histogram.
 ///
 /// Each value takes a lock and a short search: cheap enough for one per answer of a platform.
-package final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
-    package struct Contents {
+final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
+    struct Contents {
         /// The number of values in each bucket; the last one has those above all bounds.
         var counts: [UInt64]
         var sum = 0.0
@@ -51,17 +51,17 @@ package final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
     let bounds: [Double]
     private let state: Mutex<Contents>
 
-    package init(bounds: [Double]) {
+    init(bounds: [Double]) {
         self.bounds = bounds
         state = Mutex(Contents(counts: Array(repeating: 0, count: bounds.count + 1)))
     }
 
     func recordNanoseconds(_ duration: Int64) { observe(Double(duration) / 1e9) }
-    package func record(_ value: Int64) { observe(Double(value)) }
-    package func record(_ value: Double) { observe(value) }
+    func record(_ value: Int64) { observe(Double(value)) }
+    func record(_ value: Double) { observe(value) }
 
     /// Adds a value, or the same value several times.
-    package func observe(_ value: Double, count: Int = 1) {
+    func observe(_ value: Double, count: Int = 1) {
         guard value.isFinite, count > 0 else { return }
         var index = 0
         while index < bounds.count, value > bounds[index] { index += 1 }
@@ -71,5 +71,5 @@ package final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
         }
     }
 
-    package var contents: Contents { state.withLock { $0 } }
+    var contents: Contents { state.withLock { $0 } }
 }

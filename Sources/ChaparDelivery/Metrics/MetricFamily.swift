@@ -6,14 +6,14 @@ internal import ChaparCore
 /// generated from ``all``. Users alert on names and labels, so they are only added to.
 package struct MetricFamily: Sendable, Hashable {
     /// The name, such as `chapar_queue_depth`.
-    package let name: String
+    let name: String
     /// The type, as Prometheus names it.
-    package var type: String { kind.rawValue }
+    var type: String { kind.rawValue }
     /// The names of the labels, in order.
-    package let labels: [String]
+    let labels: [String]
     /// The description, one sentence.
-    package let help: String
-    package let kind: PrometheusText.Kind
+    let help: String
+    let kind: PrometheusText.Kind
 
     private init(_ kind: PrometheusText.Kind, _ name: String, _ labels: [String], _ help: String) {
         (self.kind, self.name, self.labels, self.help) = (kind, name, labels, help)
@@ -33,7 +33,7 @@ package struct MetricFamily: Sendable, Hashable {
 extension MetricFamily {
     // MARK: The API
 
-    package static let requests = Self(
+    static let requests = Self(
         .counter,
         "chapar_http_requests_total",
         ["route", "method", "status"],
@@ -59,7 +59,7 @@ extension MetricFamily {
         ["limit"],
         "Connections and requests that were turned away at a limit of the API."
     )
-    package static let accepted = Self(
+    static let accepted = Self(
         .counter,
         "chapar_notifications_accepted_total",
         ["route", "app"],
@@ -68,7 +68,7 @@ extension MetricFamily {
 
     // MARK: Deliveries
 
-    package static let deliveries = Self(
+    static let deliveries = Self(
         .counter,
         "chapar_deliveries_total",
         ["backend", "app", "kind", "outcome", "reason"],
@@ -80,7 +80,7 @@ extension MetricFamily {
         ["backend", "kind"],
         "Time from handing a message to its backend to the platform's answer."
     )
-    package static let retries = Self(
+    static let retries = Self(
         .counter,
         "chapar_retries_total",
         ["backend", "reason"],
@@ -206,7 +206,7 @@ extension MetricFamily {
         ["backend"],
         "API keys whose dead-token answers are quarantined until an operator decides; the backend goes on."
     )
-    package static let operations = Self(
+    static let operations = Self(
         .counter,
         "chapar_operations_total",
         ["backend", "kind", "outcome"],
@@ -258,7 +258,7 @@ extension MetricFamily {
         "chapar_last_run_broken",
         "1 when the gateway that had the embedded store before did not end in order: killed, ended by a fault, or without power."
     )
-    package static let build = Self(
+    static let build = Self(
         .gauge,
         "chapar_build_info",
         ["version", "commit"],
@@ -273,7 +273,7 @@ extension MetricFamily {
     static let processCPU = Self(.counter, "process_cpu_seconds_total", "Processor time used.")
 
     /// Every family, by subject, in the order of the documents.
-    package static let all: [(subject: String, families: [MetricFamily])] = [
+    static let all: [(subject: String, families: [MetricFamily])] = [
         (
             "The API",
             [requests, requestDuration, requestsInProgress, eventStreams, limit, limitRefusals, accepted]

@@ -6,14 +6,14 @@ package struct PrometheusText {
     package static let contentType = "text/plain; version=0.0.4; charset=utf-8"
 
     /// The type of a family of series.
-    package enum Kind: String {
+    enum Kind: String {
         case counter, gauge, histogram
     }
 
     /// The text so far.
     package private(set) var bytes: [UInt8] = []
     /// Whether a series with these labels is written.
-    package let isShown: ([(String, String)]) -> Bool
+    let isShown: ([(String, String)]) -> Bool
     /// The head of the current family, until one of its series is written.
     private var head: [String] = []
 
@@ -25,7 +25,7 @@ package struct PrometheusText {
     /// Begins a family, whose head is written with its first series.
     ///
     /// Its series must follow, and no family of the same name may.
-    package mutating func family(_ name: String, _ kind: Kind, _ help: String) {
+    mutating func family(_ name: String, _ kind: Kind, _ help: String) {
         head = help.isEmpty ? [] : ["# HELP \(name) \(Self.escape(help, quotes: false))"]
         head.append("# TYPE \(name) \(kind.rawValue)")
     }
@@ -43,12 +43,12 @@ package struct PrometheusText {
     package mutating func sample(_ family: MetricFamily, _ value: Double) { sample(family.name, value) }
 
     /// Writes the value of a family's only series.
-    package mutating func sample(_ name: String, _ value: Double) { line("\(name) \(Self.number(value))") }
+    mutating func sample(_ name: String, _ value: Double) { line("\(name) \(Self.number(value))") }
 
     /// Writes a value of a series.
     ///
     /// The labels come from ``labels(_:)``.
-    package mutating func sample(_ name: String, _ labels: String, _ value: Double) {
+    mutating func sample(_ name: String, _ labels: String, _ value: Double) {
         line(labels.isEmpty ? "\(name) \(Self.number(value))" : "\(name){\(labels)} \(Self.number(value))")
     }
 
@@ -68,7 +68,7 @@ package struct PrometheusText {
     }
 
     /// Returns labels in the form between the braces.
-    package static func labels(_ labels: [(String, String)]) -> String {
+    static func labels(_ labels: [(String, String)]) -> String {
         labels.map { "\(sanitized($0.0, colons: false))=\"\(escape($0.1, quotes: true))\"" }.joined(separator: ",")
     }
 

@@ -5,21 +5,21 @@ internal import ChaparQueue
 /// The platform call of an outbox entry, through one of the backend's abilities.
 ///
 /// Made and run by ``OutboxWorker``. It neither reads nor writes the store.
-package struct OutboxCall: Sendable {
+struct OutboxCall: Sendable {
     /// The time that a platform has to answer.
-    package static let deadline = Duration.seconds(120)
+    static let deadline = Duration.seconds(120)
 
     /// The result of a call that did not fail.
-    package enum Answer: Sendable {
+    enum Answer: Sendable {
         /// The platform accepted it, and answered this.
         case done(JSONObject)
         /// There was nothing left to do, for this reason.
         case moot(String)
     }
 
-    package let backend: any PushBackend
-    package let priority: [TokenService]
-    package let time: any TimeSource
+    let backend: any PushBackend
+    let priority: [TokenService]
+    let time: any TimeSource
 
     /// Carries out an operation on a device in its current state; nil when it is gone.
     ///

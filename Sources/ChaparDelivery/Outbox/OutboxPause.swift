@@ -1,6 +1,6 @@
-package import Foundation
+internal import Foundation
 internal import ChaparCore
-package import Synchronization
+internal import Synchronization
 
 /// The pause of a backend's outbox entries after failures, and the number of entries at a time: a plain value.
 ///
@@ -8,7 +8,7 @@ package import Synchronization
 /// single device; concurrency drops only after a run of failures.
 ///
 /// Times are steady ones (``TimeSource/steady``).
-package struct OutboxPause: Sendable {
+struct OutboxPause: Sendable {
     /// The most operations at a time.
     static let widest = 32
     /// The most operations at a time while nothing succeeds.
@@ -18,14 +18,14 @@ package struct OutboxPause: Sendable {
     private static let longest = Duration.seconds(600)
 
     /// The time until which the backend gets nothing.
-    package private(set) var until: Date?
+    private(set) var until: Date?
     /// The end of the pause that the platform asked for; nil when the platform asked for none.
     private var askedUntil: Date?
     private var failures = 0
     private var blocks = 0
 
     /// The most operations that the backend may have at a time.
-    package var width: Int { failures >= Self.failureLimit ? Self.narrowest : Self.widest }
+    var width: Int { failures >= Self.failureLimit ? Self.narrowest : Self.widest }
 
     /// Records that the platform carried out an operation, or refused it for reasons of one device.
     mutating func recordAnswer() {
@@ -83,10 +83,10 @@ package struct OutboxPause: Sendable {
 ///
 /// A reload that leaves the backend unchanged passes it to the new worker, so that a pause that the platform asked for
 /// stays. The previous worker, which may have calls under way, shares it.
-package final class OutboxFlow: Sendable {
+final class OutboxFlow: Sendable {
     /// The identity of the backend: a different one under the same name starts without this pause.
     let identity: String
-    package let pause = Mutex(OutboxPause())
+    let pause = Mutex(OutboxPause())
 
-    package init(_ identity: String) { self.identity = identity }
+    init(_ identity: String) { self.identity = identity }
 }

@@ -1,8 +1,8 @@
 internal import Dispatch
 internal import Foundation
-package import Logging
-package import ChaparCore
-package import ChaparQueue
+internal import Logging
+internal import ChaparCore
+internal import ChaparQueue
 internal import Synchronization
 
 /// The planner of the outbox, which turns changes of devices into entries, as the plugins of the backends decide.
@@ -29,7 +29,7 @@ package struct OutboxPlanner: Sendable {
     private let thread: Thread
 
     /// Makes a planner; `deviceSync` returns the rules of the configuration in force.
-    package init(
+    init(
         store: any OutboxStore,
         time: any TimeSource,
         logger: Logger,
@@ -50,7 +50,7 @@ package struct OutboxPlanner: Sendable {
     }
 
     /// Plans until the task is cancelled or the store is closed.
-    package func run() async {
+    func run() async {
         while !Task.isCancelled {
             do throws(StoreError) {
                 _ = try await planSome(wait: Self.longestWait)

@@ -35,7 +35,7 @@ package final class OutboxRelay: Sendable {
     ///   - state: The state that all parts of the gateway share.
     ///   - metrics: Counts attempts.
     ///   - logger: Logs failures.
-    package convenience init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
+    convenience init(state: GatewayState, metrics: GatewayMetrics, logger: Logger) {
         self.init(state: state, metrics: metrics, logger: logger, planning: OutboxPlanner.ownThread())
     }
 

@@ -1,7 +1,7 @@
-package import Foundation
-package import Logging
-package import ChaparCore
-package import ChaparQueue
+internal import Foundation
+internal import Logging
+internal import ChaparCore
+internal import ChaparQueue
 internal import Synchronization
 
 /// The worker of one backend's outbox entries: it claims up to the backend's capacity, calls the platform, and records
@@ -9,23 +9,23 @@ internal import Synchronization
 ///
 /// Entries of one device follow each other, since the store returns only the oldest; those of different devices are
 /// under way at the same time, up to ``OutboxPause/widest``. Made and run by ``OutboxRelay``; it never plans entries.
-package final class OutboxWorker: Sendable {
+final class OutboxWorker: Sendable {
     /// The parts of the gateway that a worker uses.
-    package struct Dependencies: Sendable {
-        package let store: any OutboxStore & DeviceStore
-        package let outcomes: OutboxOutcomes
-        package let time: any TimeSource
-        package let logger: Logger
+    struct Dependencies: Sendable {
+        let store: any OutboxStore & DeviceStore
+        let outcomes: OutboxOutcomes
+        let time: any TimeSource
+        let logger: Logger
         /// Whether claims from a moment on are certainly still this gateway's.
         let holdsClaims: @Sendable (ContinuousClock.Instant) -> Bool
         /// The function that counts an attempt by backend, kind and outcome.
-        package let count: @Sendable (String, OutboxEntry.Kind, String) -> Void
+        let count: @Sendable (String, OutboxEntry.Kind, String) -> Void
         /// The function that records that a registration at a backend was lost to refused credentials.
         let markIncomplete: @Sendable (String) async -> Void
     }
 
     /// The lease of a claim, longer than a call's deadline, so that no other worker takes an operation under way.
-    package static let lease = OutboxCall.deadline + .seconds(60)
+    static let lease = OutboxCall.deadline + .seconds(60)
     /// The longest wait of one claim; a stop ends it at once.
     private static let longestWait = Duration.seconds(30)
     /// The time that open calls have to end when the worker stops.
@@ -43,7 +43,7 @@ package final class OutboxWorker: Sendable {
         var claim: Task<[ClaimedEntry], any Error>?
     }
 
-    package let name: String
+    let name: String
     /// The pause of the backend, shared with the previous worker.
     let flow: OutboxFlow
     private let backend: any PushBackend
@@ -52,7 +52,7 @@ package final class OutboxWorker: Sendable {
     private let state = Mutex(State())
     private let changed = AsyncSignal()
 
-    package init(
+    init(
         _ configured: BackendRegistry.ConfiguredBackend,
         flow: OutboxFlow,
         priority: [TokenService],
@@ -71,7 +71,7 @@ package final class OutboxWorker: Sendable {
     }
 
     /// Works until ``stop()``; open calls then get a few seconds.
-    package func run() async {
+    func run() async {
         await withDiscardingTaskGroup { group in
             while let (claims, since) = await next() {
                 for claim in claims { group.addTask { await self.carryOut(claim, since: since) } }
@@ -82,7 +82,7 @@ package final class OutboxWorker: Sendable {
     }
 
     /// Stops claiming.
-    package func stop() {
+    func stop() {
         state.withLock { state in
             state.isStopped = true
             return state.claim
@@ -102,7 +102,7 @@ package final class OutboxWorker: Sendable {
     }
 
     /// Ends a pause that no platform asked for; returns whether one ended, and the steady time until which one stays.
-    package func endOwnPause() -> (hasEnded: Bool, kept: Date?) {
+    func endOwnPause() -> (hasEnded: Bool, kept: Date?) {
         let now = dependencies.time.steady
         let result = flow.pause.withLock { $0.endOwn(at: now) }
         changed.signal()

@@ -1,6 +1,6 @@
 internal import Foundation
 internal import ChaparCore
-package import ChaparQueue
+internal import ChaparQueue
 
 /// The valid values of a device's members, and the messages about invalid ones.
 package enum DeviceFieldRules {

@@ -35,7 +35,7 @@ extension DeviceRecord {
     }
 
     /// The part of a device that an operation keeps, for a device that is gone when the operation is carried out.
-    package var stored: JSONObject {
+    var stored: JSONObject {
         var object = JSONObject()
         if !tokens.isEmpty {
             object["tokens"] = .array(
@@ -49,7 +49,7 @@ extension DeviceRecord {
     }
 
     /// Reads ``stored``.
-    package init(id: String, user: String?, stored: JSONObject) {
+    init(id: String, user: String?, stored: JSONObject) {
         self.init(
             id: id,
             user: user,

@@ -1,12 +1,12 @@
 internal import Foundation
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 /// The rules that decide which platforms get what when a device of the registry changes.
 ///
 /// Made once for a configuration. A platform with its own list of devices gets those that it accepts: when they are
 /// added, when a part that it gets changes, when their tags change, and when they are removed or no longer accepted.
-package struct DeviceSync: Sendable {
+struct DeviceSync: Sendable {
     private struct Listener: Sendable {
         let backend: String
         let app: AppName
@@ -17,7 +17,7 @@ package struct DeviceSync: Sendable {
     private let listeners: [Listener]
     private let priority: [TokenService]
 
-    package init(_ backends: [BackendRegistry.ConfiguredBackend], priority: [TokenService]) {
+    init(_ backends: [BackendRegistry.ConfiguredBackend], priority: [TokenService]) {
         self.priority = priority
         listeners = backends.compactMap { configured in
             let backend = configured.backend
@@ -35,10 +35,10 @@ package struct DeviceSync: Sendable {
     var isNeeded: Bool { !listeners.isEmpty }
 
     /// Returns the app whose devices a backend gets; nil when it gets none.
-    package func app(of backend: String) -> AppName? { listeners.first { $0.backend == backend }?.app }
+    func app(of backend: String) -> AppName? { listeners.first { $0.backend == backend }?.app }
 
     /// Returns the outbox entries of a change; asks plugins, which may take long.
-    package func operations(for change: OutboxChange) -> [OutboxEntry] {
+    func operations(for change: OutboxChange) -> [OutboxEntry] {
         switch change.content {
         case .device(let old, let new):
             listeners.filter { $0.app == (new ?? old)?.app }.flatMap { operations($0, old, new, at: change.at) }
@@ -101,7 +101,7 @@ package struct DeviceSync: Sendable {
 
     /// Returns a change of the registry's tags as a platform's keys and values: `key:value` is one, a tag without a
     /// colon has the value `1`, and a removed tag has null.
-    package static func changes(from old: [String], to new: [String]) -> JSONObject {
+    static func changes(from old: [String], to new: [String]) -> JSONObject {
         let (old, new) = (pairs(old), pairs(new))
         var changes = JSONObject()
         for (key, value) in new.sorted(by: { $0.key < $1.key }) where old[key] != value {

@@ -40,23 +40,23 @@ package final class RoutingTable: Sendable {
         /// The plans, in an array that many routings share.
         package let plans: [DeliveryPlan]
 
-        package init(plan: DeliveryPlan, isFanOut: Bool = false) {
+        init(plan: DeliveryPlan, isFanOut: Bool = false) {
             plans = [plan]
             self.isFanOut = isFanOut
         }
     }
 
-    package let routes: [GatewayConfiguration.Route]
+    let routes: [GatewayConfiguration.Route]
     package let order: [(name: String, backend: any PushBackend)]
     /// The plan and the audience of each backend of ``order`` alone, prepared since many recipients use it; for tokens
     /// also with the backend of the other environment after it.
     private let single: [(routing: Routing, forTokens: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
-    package let priority: [TokenService]
+    let priority: [TokenService]
     private let named: [String: any PushBackend]
 
     /// Makes a table.
-    package init(
+    init(
         routes: [GatewayConfiguration.Route],
         backends: [BackendRegistry.ConfiguredBackend],
         priority: [TokenService] = TokenService.priority
@@ -147,13 +147,13 @@ package final class RoutingTable: Sendable {
     }
 
     /// Returns the backend of a name.
-    package func named(_ name: String) throws(Failure) -> any PushBackend {
+    func named(_ name: String) throws(Failure) -> any PushBackend {
         if let backend = named[name] { return backend }
         throw .unknownBackend(nearest: Suggestion.nearest(to: name, among: order.map(\.name)))
     }
 
     /// Returns the route of a name; nil for `default` when there is none.
-    package func route(_ name: String) throws(Failure) -> GatewayConfiguration.Route? {
+    func route(_ name: String) throws(Failure) -> GatewayConfiguration.Route? {
         if let route = routes.first(where: { $0.name == name }) { return route }
         if name == "default" { return nil }
         throw .unknownRoute(nearest: Suggestion.nearest(to: name, among: routes.compactMap(\.name)))

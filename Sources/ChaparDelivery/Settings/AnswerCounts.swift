@@ -1,14 +1,14 @@
 /// The number of answers of one backend, and of those that called a token dead, in total and by API key.
-package struct AnswerCounts: Sendable, Equatable {
+struct AnswerCounts: Sendable, Equatable {
     /// Answers that called a token dead.
-    package struct Dead: Sendable, Equatable {
+    struct Dead: Sendable, Equatable {
         /// Answers that a wrong configuration explains as well.
         var uncertain = 0
         /// Answers that only a dead token explains.
-        package var certain = 0
+        var certain = 0
 
         /// The sum of both.
-        package var total: Int { uncertain + certain }
+        var total: Int { uncertain + certain }
 
         static func += (left: inout Dead, right: Dead) {
             left.uncertain += right.uncertain
@@ -25,9 +25,9 @@ package struct AnswerCounts: Sendable, Equatable {
     static let mostCallers = 64
 
     /// The number of all answers.
-    package var answers = 0
+    var answers = 0
     /// The answers that called a token dead.
-    package var dead = Dead()
+    var dead = Dead()
     /// The dead-token answers by the name of the API key, at most ``mostCallers``.
     ///
     /// Answers without a key are in ``dead`` only.
@@ -41,7 +41,7 @@ package struct AnswerCounts: Sendable, Equatable {
     }
 
     /// Adds other counts.
-    package mutating func add(_ other: AnswerCounts) {
+    mutating func add(_ other: AnswerCounts) {
         answers += other.answers
         dead += other.dead
         for (caller, dead) in other.callers where dead.total > 0 { attribute(dead, to: caller) }

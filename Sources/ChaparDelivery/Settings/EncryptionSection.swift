@@ -56,7 +56,7 @@ public struct KeyUnavailable: Error, CustomStringConvertible {
     /// The reason, as a sentence.
     public let description: String
 
-    package init(_ description: String) { self.description = description }
+    init(_ description: String) { self.description = description }
 }
 
 extension GatewayConfiguration.Encryption {

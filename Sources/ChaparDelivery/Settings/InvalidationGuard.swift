@@ -1,5 +1,5 @@
-package import Foundation
-package import ChaparCore
+internal import Foundation
+internal import ChaparCore
 
 /// The guard of one backend, which trips when the share of dead-token answers is too high to be credible.
 ///
@@ -16,7 +16,7 @@ package import ChaparCore
 /// A pure value: times go in, verdicts come out.
 package struct InvalidationGuard: Sendable {
     /// The treatment of the dead-token answers that were just counted.
-    package enum Verdict: Equatable {
+    enum Verdict: Equatable {
         /// Mark the tokens invalid.
         case invalidate
         /// Quarantine them, and those since a moment as well: the share has just become too high.
@@ -44,20 +44,20 @@ package struct InvalidationGuard: Sendable {
     }
 
     /// The reason why the guard of a backend tripped.
-    package struct Trip: Equatable, Sendable {
+    struct Trip: Equatable, Sendable {
         /// The time when the share became too high, on the wall clock.
-        package var at: Date
+        var at: Date
         /// The time since which refusals are quarantined, on the wall clock.
-        package var since: Date
+        var since: Date
         /// The platform's answers in the window.
-        package var answers: Int
+        var answers: Int
         /// The answers that called a token dead.
-        package var dead: Int
+        var dead: Int
         /// The part of ``dead`` that was certain.
-        package var certain: Int
+        var certain: Int
 
         /// Returns the sentence for operators.
-        package func explanation(window: Duration) -> String {
+        func explanation(window: Duration) -> String {
             "\(dead) of the last \(answers) answers within \(Int(clamping: window.inSeconds)) s declared the device token dead"
                 + " (\(certain) for certain). "
                 + "A wrong environment (sandbox tokens sent to production, or the other way round), a wrong topic or a "
@@ -82,11 +82,11 @@ package struct InvalidationGuard: Sendable {
 
     private static let bucketCount = 30
 
-    package let settings: GatewayConfiguration.InvalidationGuard
+    let settings: GatewayConfiguration.InvalidationGuard
     /// The trip while refusals are quarantined; nil otherwise.
     private(set) var trip: Trip?
     /// The callers whose refusals alone are quarantined, with the steady time when that began.
-    package private(set) var quarantined: [String: Date]
+    private(set) var quarantined: [String: Date]
     /// The sums over the window.
     private(set) var sums = AnswerCounts()
     /// The platform and account of the backend, see `BackendRegistry.ConfiguredBackend.identity`.
@@ -102,7 +102,7 @@ package struct InvalidationGuard: Sendable {
     private var trustedUntil = Date.distantPast
 
     /// Makes a guard without counts; `trip` and `quarantined` come from an earlier one.
-    package init(_ settings: GatewayConfiguration.InvalidationGuard, trip: Trip? = nil, quarantined: Set<String> = []) {
+    init(_ settings: GatewayConfiguration.InvalidationGuard, trip: Trip? = nil, quarantined: Set<String> = []) {
         self.settings = settings
         self.trip = trip
         self.quarantined = Dictionary(quarantined.map { ($0, Date.distantPast) }) { first, _ in first }
@@ -110,7 +110,7 @@ package struct InvalidationGuard: Sendable {
     }
 
     /// The callers whose refusals are quarantined.
-    package var doubt: Doubt { trip == nil ? .callers(Set(quarantined.keys)) : .all }
+    var doubt: Doubt { trip == nil ? .callers(Set(quarantined.keys)) : .all }
 
     /// Applies new settings: counts start from zero, quarantined refusals stay.
     mutating func adopt(_ settings: GatewayConfiguration.InvalidationGuard) {
@@ -139,7 +139,7 @@ package struct InvalidationGuard: Sendable {
     }
 
     /// Adds answers that another gateway got; they count when this gateway's next answer is judged.
-    package mutating func count(_ new: AnswerCounts, at now: TimeReading) { _ = countUndoubted(new, at: now) }
+    mutating func count(_ new: AnswerCounts, at now: TimeReading) { _ = countUndoubted(new, at: now) }
 
     /// Adds answers without the refusals of quarantined callers; returns the number of dead-token answers among them.
     private mutating func countUndoubted(_ new: AnswerCounts, at now: TimeReading) -> Int {
@@ -168,7 +168,7 @@ package struct InvalidationGuard: Sendable {
     /// Counts answers of the platform, and those that called a token dead.
     ///
     /// The verdict is about answers whose caller is not quarantined already; see ``doubt``.
-    package mutating func add(_ counts: AnswerCounts, at now: TimeReading) -> Verdict {
+    mutating func add(_ counts: AnswerCounts, at now: TimeReading) -> Verdict {
         if trip != nil { return .quarantine }
         guard settings.isEnabled else { return .invalidate }
         let dead = countUndoubted(counts, at: now)

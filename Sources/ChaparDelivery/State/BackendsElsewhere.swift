@@ -1,4 +1,4 @@
-package import ChaparQueue
+internal import ChaparQueue
 internal import Synchronization
 
 /// The backends in the configurations of other gateways on the same store, as ``GoneBackends`` last read them.
@@ -17,10 +17,10 @@ package final class BackendsElsewhere: Sendable {
     private let state = Mutex(State())
 
     /// Begins to respect other gateways: until the first reading they may have any backend.
-    package func begin(with nodes: any NodeExchange) { state.withLock { ($0.nodes, $0.isIncomplete) = (nodes, true) } }
+    func begin(with nodes: any NodeExchange) { state.withLock { ($0.nodes, $0.isIncomplete) = (nodes, true) } }
 
     /// Records the declarations of the other live gateways.
-    package func note(_ others: [StoreNode]) {
+    func note(_ others: [StoreNode]) {
         let backends = Set(others.flatMap { $0.backends ?? [] })
         let isIncomplete = others.contains { $0.backends == nil }
         state.withLock { ($0.backends, $0.isIncomplete) = (backends, isIncomplete) }
@@ -30,7 +30,7 @@ package final class BackendsElsewhere: Sendable {
     var mayJudge: Bool { state.withLock { $0.nodes }?.mayJudge ?? true }
 
     /// Whether another gateway has declared a backend.
-    package func has(_ backend: String) -> Bool { state.withLock { $0.backends.contains(backend) } }
+    func has(_ backend: String) -> Bool { state.withLock { $0.backends.contains(backend) } }
 
     /// Whether another gateway may have a backend, as far as is known.
     ///

@@ -75,7 +75,7 @@ public final class GatewaySnapshot: Sendable {
     package func isGone(_ backend: String) -> Bool { !names.contains(backend) && !elsewhere.mayHave(backend) }
 
     /// Whether this gateway has a backend of this name.
-    package func has(_ backend: String) -> Bool { names.contains(backend) }
+    func has(_ backend: String) -> Bool { names.contains(backend) }
 
     /// Returns the app of a backend; nil when there is none of this name.
     package func app(ofBackend name: String) -> AppName? { backends.first { $0.name == name }?.app }

@@ -1,6 +1,6 @@
 package import Foundation
 package import ChaparCore
-package import ChaparQueue
+internal import ChaparQueue
 internal import Synchronization
 
 /// The outcome of an operation, for a caller that waited for it.
@@ -42,7 +42,7 @@ package final class OutboxOutcomes: Sendable {
     private let nodes: (any NodeExchange)?
 
     /// Makes one that also receives the outcomes of other gateways.
-    package init(_ nodes: (any NodeExchange)? = nil) {
+    init(_ nodes: (any NodeExchange)? = nil) {
         self.nodes = nodes
         nodes?.hear { [weak self] note in
             if let (id, outcome) = OperationOutcome.read(note) { _ = self?.take(id, outcome) }
@@ -75,7 +75,7 @@ package final class OutboxOutcomes: Sendable {
     ///
     /// If none waits here, one of another gateway may: all gateways are told of operations that a caller can wait for,
     /// as long as it can.
-    package func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
+    func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
         troubles.ends(operation.id)
         guard !take(operation.id, outcome), let nodes else { return }
         switch operation.kind {

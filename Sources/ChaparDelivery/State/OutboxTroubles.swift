@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 package import ChaparCore
 package import ChaparQueue
 internal import Synchronization
@@ -10,7 +10,7 @@ internal import Synchronization
 /// old one.
 package final class OutboxTroubles: Sendable {
     /// The most entries whose reason is kept.
-    package static let capacity = 10_000
+    static let capacity = 10_000
 
     private struct Contents {
         var entries: [UUID: PushError] = [:]
@@ -20,7 +20,7 @@ package final class OutboxTroubles: Sendable {
     private let contents = Mutex(Contents())
 
     /// Records why an entry is tried again later.
-    package func waits(_ id: UUID, for error: PushError) {
+    func waits(_ id: UUID, for error: PushError) {
         contents.withLock { contents in
             if contents.entries.count >= Self.capacity, contents.entries[id] == nil {
                 contents.entries.remove(at: contents.entries.startIndex)
@@ -30,12 +30,12 @@ package final class OutboxTroubles: Sendable {
     }
 
     /// Removes the reason of an entry that has ended.
-    package func ends(_ id: UUID) {
+    func ends(_ id: UUID) {
         contents.withLock { if !$0.entries.isEmpty { $0.entries[id] = nil } }
     }
 
     /// Records why a backend is paused.
-    package func pauses(_ backend: String, for error: PushError) { contents.withLock { $0.backends[backend] = error } }
+    func pauses(_ backend: String, for error: PushError) { contents.withLock { $0.backends[backend] = error } }
 
     /// Removes the reason of a backend that carries out entries again.
     func works(_ backend: String) {

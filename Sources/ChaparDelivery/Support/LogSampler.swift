@@ -3,15 +3,13 @@ package import Foundation
 /// A limit of log lines about events that unauthenticated peers can cause at any rate.
 package struct LogSampler {
     /// The shortest time between two lines, in seconds.
-    package static let pause: TimeInterval = 10
+    static let pause: TimeInterval = 10
 
     private var last: Date?
     private var since = 0
 
-    /// Makes one of its parts.
-    package init(last: Date? = nil) {
-        self.last = last
-    }
+    /// Creates a sampler that allows a line for the first event.
+    package init() {}
 
     /// Counts an event; returns the number since the last line, this one included, or nil when it is too early for a
     /// line.

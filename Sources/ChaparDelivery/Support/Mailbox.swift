@@ -2,7 +2,7 @@ internal import ChaparCore
 internal import Synchronization
 
 /// The contents of a ``Mailbox``, which gather until its task receives them.
-package protocol MailboxContents {
+protocol MailboxContents {
     /// Makes empty contents.
     init()
     /// Whether there is nothing to receive.
@@ -15,7 +15,7 @@ extension Array: MailboxContents {}
 ///
 /// Work that arrives while the task is busy is received together at its next turn. The mailbox has no limit; its
 /// senders bound the contents.
-package final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
+final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     private struct State {
         var contents = Contents()
         var isFinished = false
@@ -27,7 +27,7 @@ package final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
 
     /// Changes the contents and wakes the task; false, without a change, once ``receive()`` has returned nil.
     @discardableResult
-    package func put(_ body: (inout Contents) -> Void) -> Bool {
+    func put(_ body: (inout Contents) -> Void) -> Bool {
         let isOpen = state.withLock { state in
             if !state.isOver { body(&state.contents) }
             return !state.isOver
@@ -37,7 +37,7 @@ package final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     }
 
     /// Lets ``receive()`` return nil once everything was taken out.
-    package func finish() {
+    func finish() {
         state.withLock { $0.isFinished = true }
         signal.signal()
     }
@@ -45,7 +45,7 @@ package final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
     /// Waits for contents and takes them out; nil when ``finish()`` was called and nothing is left.
     ///
     /// Continues when the task is cancelled, since the contents must still be handled.
-    package func receive() async -> Contents? {
+    func receive() async -> Contents? {
         while true {
             let mark = signal.mark
             let (contents, isOver) = state.withLock { state in

@@ -24,7 +24,7 @@ package final class PeriodicTimer: Sendable {
     }
 
     /// Starts the next round now, or when the current one has ended.
-    package func wake() { signal.signal() }
+    func wake() { signal.signal() }
 
     /// Ends the current wait, and lets no round follow.
     package func stop() {

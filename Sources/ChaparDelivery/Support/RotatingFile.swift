@@ -25,7 +25,7 @@ package struct RotatingFile: ~Copyable {
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
 
-        package init(_ what: String) { description = "\(what): \(String(cString: strerror(errno)))" }
+        init(_ what: String) { description = "\(what): \(String(cString: strerror(errno)))" }
     }
 
     /// Appends an object as a line that begins with a time.
@@ -40,7 +40,7 @@ package struct RotatingFile: ~Copyable {
     }
 
     /// Appends a line, whole or not at all.
-    package mutating func append(_ line: [UInt8]) throws(Failure) {
+    mutating func append(_ line: [UInt8]) throws(Failure) {
         if descriptor < 0 { try open() }
         if size > 0, size + line.count + 1 > maximumBytes { try rotate() }
         var rest = (line + [UInt8(ascii: "\n")])[...]

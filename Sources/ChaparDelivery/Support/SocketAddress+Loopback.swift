@@ -1,5 +1,5 @@
 package import NIOCore
-package import ChaparCore
+internal import ChaparCore
 
 extension SocketAddress {
     /// The bytes of an IPv4 address, 4, or of an IPv6 address, 16; nil for a Unix socket.

@@ -20,11 +20,11 @@ package final class WallClock: Sendable {
     }
 
     /// The clock with the two sides.
-    package let time: any TimeSource
+    let time: any TimeSource
     private let state: Mutex<State>
 
     /// Makes a translator between the two sides of a clock.
-    package init(_ time: any TimeSource) {
+    init(_ time: any TimeSource) {
         self.time = time
         let (wall, steady) = time.reading
         let offset = Self.rounded(wall.timeIntervalSince(steady))
@@ -38,7 +38,7 @@ package final class WallClock: Sendable {
     }
 
     /// Returns the wall-clock time of a steady time.
-    package func wall(_ steady: Date) -> Date { reading.wall(steady) }
+    func wall(_ steady: Date) -> Date { reading.wall(steady) }
 
     private func offset(_ wall: Date, _ steady: Date) -> Double {
         let real = wall.timeIntervalSince(steady)
@@ -65,14 +65,14 @@ package struct TimeReading: Sendable {
     /// The time by which the wall clock counts as ahead, in seconds.
     private let offset: Double
 
-    package init(steady: Date, wall: Date, offset: Double) {
+    init(steady: Date, wall: Date, offset: Double) {
         self.steady = steady
         self.wall = wall
         self.offset = offset
     }
 
     /// Makes a moment at which both clocks show the same.
-    package init(_ time: Date) { self.init(steady: time, wall: time, offset: 0) }
+    init(_ time: Date) { self.init(steady: time, wall: time, offset: 0) }
 
     /// Returns the wall-clock time of a steady time.
     package func wall(_ steady: Date) -> Date { steady.addingTimeInterval(offset) }

@@ -192,7 +192,7 @@ public struct LoadedConfiguration: Sendable {
     /// Every value in force with its origin, including defaults; secrets without their value.
     public let settings: [ConfigReport.Setting]
     /// Every key that was read, whether or not the file has it.
-    package let keys: [ConfigKey]
+    let keys: [ConfigKey]
 }
 
 /// The reader of the files that a configuration names, relative to its folder.

@@ -9,9 +9,9 @@ internal import ChaparCore
 /// A default may contain references, as in Compose: `${A:-${B:-c}}`. `$${` stands for `${`. An inserted value is
 /// neither replaced again nor read as YAML. One line break at the end of a file is dropped, since editors and secret
 /// stores add one.
-package struct Interpolation {
+struct Interpolation {
     /// The result for one value.
-    package struct Result {
+    struct Result {
         /// The value with everything replaced.
         var text: String
         /// The source of the value, such as `env NAME` or `file /path`; nil when nothing was replaced.

@@ -14,7 +14,7 @@ package struct DirectRequest: Sendable {
     /// The recipients, each with the backends that its message goes through.
     package let recipients: [(recipient: Recipient, plan: DeliveryPlan)]
     /// The fields that platforms would drop or change.
-    package let warnings: [Finding]
+    let warnings: [Finding]
 
     /// The mistakes of a request.
     package struct Refused: Error, Sendable {

@@ -1,7 +1,7 @@
-package import Logging
+internal import Logging
 public import ChaparDelivery
 internal import ChaparAPI
-package import ChaparServer
+internal import ChaparServer
 public import ChaparCore
 import ChaparQueue
 public import ServiceLifecycle
@@ -34,7 +34,7 @@ public final class Gateway: Service {
     /// Builds a gateway; nothing happens before ``run()``.
     ///
     /// `front` serves the API and ends by itself at a graceful shutdown; it passes requests to `responder`.
-    package init(
+    init(
         state: GatewayState,
         api: APIState,
         dispatcher: Dispatcher,

@@ -67,7 +67,7 @@ package struct GatewayAPI: Sendable {
     }
 
     /// Makes the server with other limits for its connections than the usual ones.
-    package func makeApplication(
+    func makeApplication(
         limits: ConnectionHandler.Limits,
         onListening: @escaping @Sendable (_ port: Int) async -> Void
     ) -> Application<GatewayResponder> {

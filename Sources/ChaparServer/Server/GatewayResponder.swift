@@ -1,5 +1,5 @@
 internal import Foundation
-package import HTTPTypes
+internal import HTTPTypes
 package import Hummingbird
 package import Logging
 package import ChaparDelivery
@@ -11,7 +11,7 @@ package struct GatewayRequestContext: InitializableFromSource {
     /// The other end of the connection.
     let connected: PeerAddress
 
-    package init(connected: PeerAddress = .local) { self.connected = connected }
+    init(connected: PeerAddress = .local) { self.connected = connected }
 
     /// Makes a context.
     package init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
@@ -38,7 +38,7 @@ package final class GatewayResponder: HTTPResponder {
     /// The fast path of requests that accept notifications.
     let intake: FastIntake
 
-    package init(
+    init(
         state: GatewayState,
         api: APIState,
         workers: any WorkerObserver,
@@ -90,7 +90,7 @@ package final class GatewayResponder: HTTPResponder {
     var bodyBytes: Int { limits.admission.reservedBytes }
 
     /// The number of requests in progress and of open event streams.
-    package var load: (requests: Int, streams: Int) { limits.admission.load }
+    var load: (requests: Int, streams: Int) { limits.admission.load }
 
     /// The number of peers with connections, the most connections of one peer, and all connections.
     var peerLoad: (peers: Int, most: Int, total: Int) { limits.peers.load }
@@ -271,7 +271,7 @@ package final class GatewayResponder: HTTPResponder {
 
 extension Problem {
     /// Answers a request for a path; internal causes go to the log.
-    package func answer(
+    func answer(
         path: Substring,
         requestID id: String = newRequestID(),
         _ logger: Logger

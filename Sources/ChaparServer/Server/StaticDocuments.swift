@@ -1,7 +1,7 @@
 internal import Crypto
 internal import Foundation
 internal import HTTPTypes
-package import Hummingbird
+internal import Hummingbird
 package import ChaparDelivery
 package import ChaparAPI
 internal import ChaparCore
@@ -16,7 +16,7 @@ package final class StaticDocuments: Sendable {
     private let dashboard: Response
 
     /// Prepares both documents; the required access comes from the routes.
-    package init(build: BuildInfo, routes: [Route]) {
+    init(build: BuildInfo, routes: [Route]) {
         self.build = build
         self.routes = routes
         let page = DashboardPage()
@@ -73,7 +73,7 @@ package final class StaticDocuments: Sendable {
     }
 
     /// Answers with the dashboard's page.
-    package func page() -> Response { dashboard }
+    func page() -> Response { dashboard }
 }
 
 /// The dashboard: one document made of the files in the folder `Dashboard`.

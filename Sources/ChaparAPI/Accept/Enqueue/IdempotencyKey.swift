@@ -1,5 +1,5 @@
 internal import Crypto
-package import Foundation
+internal import Foundation
 internal import HTTPTypes
 internal import ChaparDelivery
 internal import ChaparCore
@@ -14,7 +14,7 @@ package struct IdempotencyKey: Sendable, Hashable {
     static let maximumCharacters = 255
 
     /// The key, as the caller chose it.
-    package let value: String
+    let value: String
 
     /// Reads the field, which may occur once; nil without one.
     ///
@@ -32,7 +32,7 @@ package struct IdempotencyKey: Sendable, Hashable {
     }
 
     /// Makes the store's entry: the key, the hash of the request, and the answer to a repetition.
-    package func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date)
+    func entry(caller: String, path: String, body: [UInt8], answer: [UInt8], keepUntil: Date)
         -> IdempotencyEntry
     {
         var hash = SHA256()

@@ -1,21 +1,21 @@
 internal import Foundation
-package import ChaparDelivery
-package import ChaparCore
+internal import ChaparDelivery
+internal import ChaparCore
 internal import ChaparComposition
-package import ChaparQueue
+internal import ChaparQueue
 
 /// The check of whether notifications can be accepted, which makes the rows for the store.
 ///
 /// Made for one request: all its notifications are checked against the same configuration at the same moment.
-package struct NotificationIntake {
+struct NotificationIntake {
     /// The furthest time ahead that a notification can be scheduled for.
     static let furthestSendAt: TimeInterval = 365 * 86400
     /// The most deliveries of one request: they share a commit, which must not keep others waiting.
     static let maximumDeliveries = 100_000
 
-    package let snapshot: APISnapshot
-    package let store: any NotificationStore
-    package let caller: Caller
+    let snapshot: APISnapshot
+    let store: any NotificationStore
+    let caller: Caller
     /// The moment of acceptance on the steady clock, in whole milliseconds, as the store returns it.
     let acceptedAt: Date
     private let now: TimeReading
@@ -23,7 +23,7 @@ package struct NotificationIntake {
     private var deliveriesLeft = Self.maximumDeliveries
     private var template: NotificationTemplate
 
-    package init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: Caller) {
+    init(snapshot: APISnapshot, store: any NotificationStore, clock: WallClock, caller: Caller) {
         self.snapshot = snapshot
         self.store = store
         self.caller = caller
@@ -34,21 +34,21 @@ package struct NotificationIntake {
     }
 
     /// The part of the answer about one accepted notification.
-    package struct Enqueued {
-        package var id: NotificationID
+    struct Enqueued {
+        var id: NotificationID
         /// The state that it starts in.
-        package var state: DeliveryState
+        var state: DeliveryState
         /// The number of its recipients; nil when only the platform knows.
-        package var recipients: Int?
-        package var warnings: [Finding]
-        package var labels: AcceptanceLabels
+        var recipients: Int?
+        var warnings: [Finding]
+        var labels: AcceptanceLabels
     }
 
     /// Checks a notification, and adds it to the batch for the store when it can be accepted.
     ///
     /// Returns nil when something is wrong; the issues say what. The draft is inout only to avoid a copy; it stays as
     /// it is.
-    package mutating func check(
+    mutating func check(
         _ draft: inout NotificationDraft,
         _ body: [UInt8],
         _ issues: inout RequestIssues,
@@ -162,7 +162,7 @@ package struct NotificationIntake {
 
 extension NotificationIntake.Enqueued {
     /// Writes the members of the answer into an object that the caller has begun.
-    package func write(to writer: inout JSONWriter, stateName: StaticString) {
+    func write(to writer: inout JSONWriter, stateName: StaticString) {
         writer.field("id", id.description)
         writer.name(stateName)
         writer.string(state.rawValue)

@@ -1,14 +1,14 @@
-package import Foundation
+internal import Foundation
 internal import ChaparDelivery
-package import ChaparCore
-package import ChaparComposition
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparComposition
+internal import ChaparQueue
 
 /// A writer of the texts about the notifications of one request: their events, and their parts of a batch's answer.
 ///
 /// The result equals that of ``EventJSON`` and ``NotificationIntake/Enqueued`` byte for byte. The parts that
 /// notifications share are cut from a sample that those wrote; unusual notifications are left to them.
-package struct NotificationTemplate {
+struct NotificationTemplate {
     /// The properties that decide the shared part of an event.
     private struct Kind: Equatable {
         var state: DeliveryState
@@ -27,13 +27,13 @@ package struct NotificationTemplate {
     private var parts: [ArraySlice<UInt8>] = []
 
     /// Makes a writer for notifications that are accepted at a moment.
-    package init(at time: Date, caller: String) {
+    init(at time: Date, caller: String) {
         self.time = time
         self.caller = caller
     }
 
     /// Returns the event of an acceptance.
-    package mutating func event(
+    mutating func event(
         _ id: NotificationID,
         state: DeliveryState,
         recipients: Int,
@@ -101,7 +101,7 @@ package struct NotificationTemplate {
     }()
 
     /// Writes the part of a batch's answer that is about one notification.
-    package static func write(_ accepted: NotificationIntake.Enqueued, to writer: inout JSONWriter) {
+    static func write(_ accepted: NotificationIntake.Enqueued, to writer: inout JSONWriter) {
         guard answer.count == 2, accepted.state == .queued, accepted.recipients == 1, accepted.warnings.isEmpty else {
             writer.beginObject()
             accepted.writeInBatch(to: &writer)

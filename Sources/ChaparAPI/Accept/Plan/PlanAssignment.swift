@@ -14,7 +14,7 @@ package struct PlanAssignment {
     /// Nil when they equal those of the draft.
     package var recipients: [Recipient]?
     /// Warnings about devices that get no message.
-    package var warnings: [Finding] = []
+    var warnings: [Finding] = []
 
     /// The indices in ``plans`` of one recipient, which are adjacent.
     typealias PlanRange = Range<UInt8>
@@ -165,7 +165,7 @@ package struct PlanAssignment {
         }
     }
 
-    package static func report(
+    static func report(
         _ failure: RoutingTable.Failure,
         _ recipient: Recipient,
         _ pointer: String,
@@ -217,7 +217,7 @@ package struct PlanAssignment {
 
 extension NotificationDraft {
     /// The route or backend that the request names.
-    package var choice: RoutingTable.Choice {
+    var choice: RoutingTable.Choice {
         if let route { return .route(route) }
         if let backend { return .backend(backend) }
         return .automatic

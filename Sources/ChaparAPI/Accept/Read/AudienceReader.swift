@@ -1,5 +1,5 @@
 internal import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 internal import ChaparQueue
 
 /// The reader of `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of
@@ -7,7 +7,7 @@ internal import ChaparQueue
 ///
 /// Called by ``NotificationReader``. It checks the form only; whether a backend can address a recipient is
 /// ``PlanAssignment``'s check.
-package enum AudienceReader {
+enum AudienceReader {
     /// The most recipients that one notification may name.
     static let maximumRecipients = 10_000
     /// The names of the forms, for messages.
@@ -34,7 +34,7 @@ package enum AudienceReader {
     }
 
     /// Reads the next value, an object.
-    package static func read(
+    static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         into draft: inout NotificationDraft

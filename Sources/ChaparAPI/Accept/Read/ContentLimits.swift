@@ -5,9 +5,9 @@ internal import ChaparCore
 ///
 /// They are wider than any platform's payload limits, which the backends check. They apply when a notification is
 /// accepted, never to a stored one.
-package struct ContentLimits: Sendable {
+struct ContentLimits: Sendable {
     /// The most bytes of `content`, `options` and `overrides` together, as they were sent (`limits.content_bytes`).
-    package var contentBytes = GatewayConfiguration.Limits().contentBytes
+    var contentBytes = GatewayConfiguration.Limits().contentBytes
 
     /// The most bytes of a title, a subtitle or a body in one language.
     static let textBytes = 16 << 10
@@ -20,7 +20,7 @@ package struct ContentLimits: Sendable {
     /// The longest name of such a member in bytes.
     static let nameBytes = 512
     /// The deepest nesting of objects and arrays within `data` and each part of `overrides`.
-    package static let depth = 16
+    static let depth = 16
 }
 
 extension JSONScanner {

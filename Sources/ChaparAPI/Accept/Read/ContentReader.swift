@@ -1,11 +1,11 @@
 internal import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 
 /// The reader of `content`: the texts and data that a notification shows and carries.
 ///
 /// Called by ``NotificationReader``. It checks types and sizes; what a platform supports is checked by
 /// ``PayloadInspection``.
-package enum ContentReader {
+enum ContentReader {
     private static let maximumActions = 10
     private static let maximumNameBytes = 256
     private static let maximumURLBytes = 4096
@@ -25,7 +25,7 @@ package enum ContentReader {
     /// Reads the next value, an object.
     ///
     /// Nil for `limits` accepts any size, for content that was checked before.
-    package static func read(
+    static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         limits: ContentLimits?,

@@ -1,16 +1,16 @@
-package import Foundation
+internal import Foundation
 internal import ChaparDelivery
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 /// The change of a device that a request asks for, member by member: one form for registrations, merge patches and
 /// imports.
 ///
 /// Made by ``DeviceChangeReader``; the device store applies it within its transaction. It is a value that reads neither
 /// the store nor the configuration.
-package struct DeviceChange: Sendable {
+struct DeviceChange: Sendable {
     /// The change of one member.
-    package enum Member<Value: Sendable>: Sendable {
+    enum Member<Value: Sendable>: Sendable {
         /// The request does not mention it.
         case untouched
         /// The request has `null`: the member is removed.
@@ -19,7 +19,7 @@ package struct DeviceChange: Sendable {
         case set(Value)
 
         /// The new value, if there is one.
-        package var value: Value? { if case .set(let value) = self { value } else { nil } }
+        var value: Value? { if case .set(let value) = self { value } else { nil } }
 
         /// Returns the member's value after the change.
         func applied(to old: Value?) -> Value? {
@@ -32,7 +32,7 @@ package struct DeviceChange: Sendable {
     }
 
     /// A token of the request, with its time of registration if there is one.
-    package struct Token: Sendable {
+    struct Token: Sendable {
         var value: String
         /// The kind that the token names itself.
         var kind: TokenKind?
@@ -43,12 +43,12 @@ package struct DeviceChange: Sendable {
     }
 
     /// The id, if the body has one.
-    package var id: String?
+    var id: String?
     /// The app, if the body names one.
-    package var app: String?
+    var app: String?
     var user = Member<String>.untouched
-    package var platform = Member<String>.untouched
-    package var tokens = Member<[(slot: TokenSlot, token: Member<Token>)]>.untouched
+    var platform = Member<String>.untouched
+    var tokens = Member<[(slot: TokenSlot, token: Member<Token>)]>.untouched
     var tags = Member<[String]>.untouched
     var locale = Member<String>.untouched
     var appVersion = Member<String>.untouched
@@ -69,14 +69,14 @@ package struct DeviceChange: Sendable {
     }
 
     /// Returns a new device with these members.
-    package func device(_ id: String, of app: AppName, at now: Date) -> Device {
+    func device(_ id: String, of app: AppName, at now: Date) -> Device {
         var device = Device(id: app.key(id), createdAt: createdAt ?? now, updatedAt: now)
         apply(to: &device, at: now)
         return device
     }
 
     /// Changes a device: members that the request leaves out stay, `null` removes one (RFC 7396).
-    package func apply(to device: inout Device, at now: Date) {
+    func apply(to device: inout Device, at now: Date) {
         device.user = user.applied(to: device.userName).map(device.app.key)
         device.platform = platform.applied(to: device.platform)
         device.tags = tags.applied(to: device.tags) ?? []

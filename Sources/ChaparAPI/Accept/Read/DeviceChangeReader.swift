@@ -1,16 +1,16 @@
-package import Foundation
+internal import Foundation
 internal import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 internal import ChaparQueue
 
 /// The reader of a device request's body, in one pass, which collects every mistake with its place.
 ///
 /// Called by ``DevicesAPI`` and ``DeviceBatchAPI``; makes a ``DeviceChange``. It never reads the registry.
-package struct DeviceChangeReader {
+struct DeviceChangeReader {
     /// The check of tokens with the backends that accept them.
-    package let tokens: TokenCheck
+    let tokens: TokenCheck
     /// The moment of the request.
-    package let now: Date
+    let now: Date
 
     /// The most tokens that are read, more than a device can have; it limits the work.
     private static let maximumTokens = 64
@@ -45,7 +45,7 @@ package struct DeviceChangeReader {
     }
 
     /// Reads a body that is one device.
-    package func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (DeviceChange, RequestIssues) {
+    func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (DeviceChange, RequestIssues) {
         var change = DeviceChange()
         var issues = RequestIssues()
         try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in change = try read(&scanner, &issues) }
@@ -53,7 +53,7 @@ package struct DeviceChangeReader {
     }
 
     /// Reads the next value, a device.
-    package func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError)
+    func read(_ scanner: inout JSONScanner, _ issues: inout RequestIssues) throws(JSONSyntaxError)
         -> DeviceChange
     {
         var change = DeviceChange()

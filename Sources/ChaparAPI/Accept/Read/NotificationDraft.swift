@@ -10,31 +10,31 @@ package struct NotificationDraft: Sendable {
     /// The recipients; empty when the audience is wrong, which the issues say.
     package var recipients: [Recipient] = []
     /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.
-    package var devices: [RegistryRecipient] = []
+    var devices: [RegistryRecipient] = []
     /// Whether the registry has been asked for ``devices``.
     var isLookedUp = false
     /// Warnings about recipients that match no device.
-    package var warnings: [Finding] = []
+    var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
     /// The app that the request names.
-    package var app: AppName?
+    var app: AppName?
     /// The app of the notification, once it is decided.
     package var appName = AppName.default
     /// Whether the request names something that is no app.
     var isAppFaulty = false
     /// The route that the request names.
-    package var route: String?
+    var route: String?
     /// The backend that the request names.
-    package var backend: String?
+    var backend: String?
     /// Whether the request names both, or something that is no name.
     var isChoiceFaulty = false
     /// Whether content, options and overrides are valid, so that a backend can check the payload.
     package var isContentSound = true
     /// The byte range of the content in the body, when there is one.
-    package var content: Range<Int>?
+    var content: Range<Int>?
     /// The byte range of the options in the body, when there are any.
-    package var options: Range<Int>?
+    var options: Range<Int>?
     /// The byte range of the overrides in the body, when there are any.
     var overrides: Range<Int>?
 
@@ -47,7 +47,7 @@ package struct NotificationDraft: Sendable {
     var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
 
     /// Returns the JSON pointer of a recipient, relative to the notification.
-    package func pointer(ofRecipient position: Int) -> String {
+    func pointer(ofRecipient position: Int) -> String {
         switch audienceField {
         case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(position)"
         default: "#/to/\(audienceField)"
@@ -55,7 +55,7 @@ package struct NotificationDraft: Sendable {
     }
 
     /// Returns the stored form: content, options and overrides as received, byte for byte, and the activity.
-    package func stored(from body: [UInt8]) -> [UInt8] {
+    func stored(from body: [UInt8]) -> [UInt8] {
         let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
         var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
         writer.beginObject()

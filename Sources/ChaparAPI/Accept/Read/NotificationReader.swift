@@ -7,9 +7,9 @@ package import ChaparCore
 /// time are made by ``NotificationIntake``.
 package struct NotificationReader {
     /// The backend kinds that are valid names in `overrides`.
-    package let kinds: [String]
+    let kinds: [String]
     /// The limits of a notification's content.
-    package let limits: ContentLimits
+    let limits: ContentLimits
 
     package init(_ snapshot: APISnapshot) {
         kinds = snapshot.kinds
@@ -33,7 +33,7 @@ package struct NotificationReader {
     }
 
     /// Reads the next value, a notification.
-    package func read(
+    func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues
     ) throws(JSONSyntaxError) -> NotificationDraft {

@@ -1,8 +1,8 @@
 internal import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 
 /// The reader of `options`: the priority of a notification, its send time and its time to live.
-package enum OptionsReader {
+enum OptionsReader {
     /// The longest time to live, 28 days: the longest that any platform keeps a message (FCM).
     static let maximumTimeToLive = 2_419_200
     /// The longest collapse id in bytes, Apple's limit.
@@ -14,7 +14,7 @@ package enum OptionsReader {
     }
 
     /// Reads the next value, an object.
-    package static func read(
+    static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         into notification: inout PushNotification

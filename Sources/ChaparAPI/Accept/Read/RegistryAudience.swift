@@ -1,12 +1,12 @@
 internal import ChaparDelivery
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 /// A device that a request addresses, by its id or by its user.
-package struct RegistryRecipient: Sendable {
-    package var device: Device
+struct RegistryRecipient: Sendable {
+    var device: Device
     /// The index in the request's list that named it.
-    package var position: Int
+    var position: Int
 }
 
 /// The lookup of `to.devices`, `to.users` and `to.activity`: one delivery for each device, decided when the
@@ -29,7 +29,7 @@ extension NotificationDraft {
     /// Replaces the ids and users that the request names by the registry's devices.
     ///
     /// An id without a device is a mistake, a user without devices a warning; no device at all is a mistake.
-    package mutating func lookUp(in store: any DeviceStore, _ issues: inout RequestIssues) async throws(StoreError) {
+    mutating func lookUp(in store: any DeviceStore, _ issues: inout RequestIssues) async throws(StoreError) {
         if let activity = notification.activity {
             try await lookUp(activity, in: store, &issues)
         } else if audienceField == "users" {

@@ -1,39 +1,32 @@
 internal import Foundation
-package import Hummingbird
+internal import Hummingbird
 internal import ChaparDelivery
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 /// The device tokens that a request addresses: tokens in its body, or those of devices and users of the registry.
 ///
 /// Called by ``TopicsAPI``; ``TokensAPI`` uses its reader of single tokens. It reads the registry and never changes it.
-package struct TokenList: Sendable {
+struct TokenList: Sendable {
     /// One token, and its origin in the request.
-    package struct Entry: Sendable {
+    struct Entry: Sendable {
         var token: DeviceToken
         /// The index in the request's list.
-        package var index: Int
+        var index: Int
         /// The device that registered it, by its name in its app; nil for a token in the body.
-        package var device: String?
-
-        /// Makes one of its parts.
-        package init(token: DeviceToken, index: Int, device: String? = nil) {
-            self.token = token
-            self.index = index
-            self.device = device
-        }
+        var device: String?
     }
 
     /// The most tokens of a request.
     static let maximum = AudienceReader.maximumRecipients
 
     /// The tokens, in the order of the request.
-    package var entries: [Entry] = []
+    var entries: [Entry] = []
     /// The number of devices without a token that the backend accepts.
     var missed = 0
 
     /// The tokens without their origin.
-    package var tokens: [DeviceToken] { entries.map(\.token) }
+    var tokens: [DeviceToken] { entries.map(\.token) }
 
     private enum Field: Int, RequestField {
         case tokens, devices, users
@@ -54,7 +47,7 @@ package struct TokenList: Sendable {
     ///   - backend: The backend of the tokens.
     ///   - services: The services whose tokens count, the first for tokens without one.
     /// - Throws: The mistakes of the body, field by field; devices that the registry does not have.
-    package init<Ability>(
+    init<Ability>(
         _ request: Request,
         _ scope: RequestScope,
         _ endpoint: SyncEndpoint,
@@ -271,7 +264,7 @@ package struct TokenList: Sendable {
 
 extension Device {
     /// Returns the app's own tokens of some services, without those that are dead or that a backend has refused.
-    package func tokens(of services: [TokenService], usableBy backend: String) -> [DeviceToken] {
+    func tokens(of services: [TokenService], usableBy backend: String) -> [DeviceToken] {
         tokens.filter { $0.kind == .device && services.contains($0.token.service) && $0.isUsable(by: backend) }
             .map(\.token)
     }

@@ -13,7 +13,7 @@ package final class Caller: Sendable {
     /// The gateway as the caller sees it; nil is the whole gateway.
     let view: GatewaySnapshot?
     /// The largest part of the queue that the caller's waiting deliveries may take; 1 is all.
-    package let queueShare: Double
+    let queueShare: Double
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
 
     /// The caller of every request to a keyless gateway.
@@ -21,7 +21,7 @@ package final class Caller: Sendable {
     /// The caller of every request to an open route.
     package static let stranger = Caller(name: "", scopes: [])
 
-    package init(
+    init(
         name: String,
         scopes: Set<GatewayConfiguration.APIKey.Scope>,
         view: GatewaySnapshot? = nil,
@@ -36,7 +36,7 @@ package final class Caller: Sendable {
     }
 
     /// Whether the caller has a scope, directly or through a larger one.
-    package func has(_ scope: GatewayConfiguration.APIKey.Scope) -> Bool {
+    func has(_ scope: GatewayConfiguration.APIKey.Scope) -> Bool {
         scopes.contains(scope) || scopes.contains { $0.includes(scope) }
     }
 

@@ -45,7 +45,7 @@ package final class DashboardAccess: Sendable {
     }
 
     /// Returns a token for the code, once; nil for any other text.
-    package func exchange(_ presented: String, at now: Date) -> Secret? {
+    func exchange(_ presented: String, at now: Date) -> Secret? {
         state.withLock { state in
             guard let code = state.code, code.matches(presented, at: now) else { return nil }
             let token = Self.random("cht_")
@@ -56,7 +56,7 @@ package final class DashboardAccess: Sendable {
     }
 
     /// Invalidates the code and the token.
-    package func end() { state.withLock { $0 = State() } }
+    func end() { state.withLock { $0 = State() } }
 
     /// Whether a text is the valid token.
     func opens(_ presented: Substring, at now: Date) -> Bool {

@@ -1,4 +1,4 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparComposition
 internal import ChaparCore
 
@@ -13,7 +13,7 @@ extension GatewaySnapshot {
     ///
     /// Its apps are those of the key, or else of its backends. A route keeps the backends that the key may use and
     /// disappears without any. The view has the other keys whose limits are within this key's.
-    package func seen(by key: GatewayConfiguration.APIKey) -> GatewaySnapshot? {
+    func seen(by key: GatewayConfiguration.APIKey) -> GatewaySnapshot? {
         guard let reach = Reach(key, backends) else { return nil }
         var own = configuration
         own.apps = reach.apps.sorted()

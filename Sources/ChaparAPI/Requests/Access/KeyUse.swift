@@ -11,11 +11,11 @@ package final class KeyUses: Sendable {
     package final class Use: Sendable {
         private let second = Atomic<Int>(0)
         /// The number of requests in progress.
-        package let requests = Atomic<Int>(0)
+        let requests = Atomic<Int>(0)
         /// The number of accepted notifications that are not in the audit log yet.
-        package let accepted = Atomic<Int>(0)
+        let accepted = Atomic<Int>(0)
         /// The number of open event streams.
-        package let streams = Atomic<Int>(0)
+        let streams = Atomic<Int>(0)
         /// The addresses that used the key lately.
         package let peers = RecentPeers()
         private let rate = Mutex<(perSecond: Int, bucket: TokenBucket)?>(nil)
@@ -23,7 +23,7 @@ package final class KeyUses: Sendable {
         /// Sets the limit of requests a second; 0 is none.
         ///
         /// If the limit is unchanged, the part that was used up stays used up.
-        package func limit(perSecond: Int, at now: Date) {
+        func limit(perSecond: Int, at now: Date) {
             rate.withLock { rate in
                 guard perSecond > 0 else { return rate = nil }
                 guard rate?.perSecond != perSecond else { return }
@@ -44,7 +44,7 @@ package final class KeyUses: Sendable {
         }
 
         /// The wall-clock time of the last use; nil before the first one.
-        package var last: Date? {
+        var last: Date? {
             let second = second.load(ordering: .relaxed)
             return second == 0 ? nil : Date(timeIntervalSince1970: Double(second))
         }
@@ -61,7 +61,7 @@ package final class KeyUses: Sendable {
     private let saved = Mutex<[String: Date]>([:])
 
     /// Returns the usage of the key with a name.
-    package func use(of name: String) -> Use {
+    func use(of name: String) -> Use {
         uses.withLock { uses in
             if let known = uses[name] { return known }
             let new = Use()
@@ -115,7 +115,7 @@ package final class KeyUses: Sendable {
     package func finish() { timer.stop() }
 
     /// Reads the times that an earlier process saved.
-    package func load(from store: any StateStore) async throws(StoreError) {
+    func load(from store: any StateStore) async throws(StoreError) {
         guard let bytes = try await store.loadState(Self.stateName),
             case .object(let object)? = try? JSONValue(parsing: bytes)
         else { return }

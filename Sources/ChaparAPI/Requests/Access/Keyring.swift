@@ -1,5 +1,5 @@
 internal import Crypto
-package import Foundation
+internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 package import ChaparDelivery
@@ -26,7 +26,7 @@ package struct Keyring: Sendable {
     /// Makes a keyring.
     ///
     /// A hash that is not 64 hexadecimal digits is never matched.
-    package init(_ gateway: GatewaySnapshot, uses: KeyUses, dashboard: DashboardAccess, at steady: Date) {
+    init(_ gateway: GatewaySnapshot, uses: KeyUses, dashboard: DashboardAccess, at steady: Date) {
         self.dashboard = dashboard
         let configuration = gateway.configuration
         let share = configuration.queueShare
@@ -53,7 +53,7 @@ package struct Keyring: Sendable {
 
     /// Admits a request, or throws the reason why not; with an address, only keys that were used successfully from
     /// there lately are compared.
-    package func admit(
+    func admit(
         _ authorization: String?,
         _ access: Route.Access,
         onlyKnownFrom peer: PeerAddress? = nil,
@@ -145,7 +145,7 @@ package struct Keyring: Sendable {
 
 extension GatewayConfiguration {
     /// The part of the queue that a key without a share of its own may fill: half, if another key may send as well.
-    package var queueShare: Double {
+    var queueShare: Double {
         apiKeys.count { key in key.scopes.contains { $0 == .send || $0.includes(.send) } } > 1 ? 0.5 : 1
     }
 }

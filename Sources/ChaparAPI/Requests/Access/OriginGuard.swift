@@ -16,7 +16,7 @@ package struct CallerFields {
     /// The values of `X-Forwarded-For`.
     package var forwardedFor: [String] = []
 
-    /// Makes one of its parts.
+    /// Creates the fields of a request; a field that the request lacks is nil or empty.
     package init(
         authority: String? = nil,
         authorization: String? = nil,

@@ -13,7 +13,7 @@ extension HTTPField.Name {
     /// The field that names the subject of a request for the audit log, where the path does not name it or must not be
     /// written down.
     package static let auditSubject = known("Audit-Subject")
-    package static let idempotencyKey = known("Idempotency-Key")
+    static let idempotencyKey = known("Idempotency-Key")
     static let idempotencyReplayed = known("Idempotency-Replayed")
     static let lastEventID = known("Last-Event-ID")
     static let rateLimit = known("RateLimit")

@@ -23,9 +23,9 @@ package struct Problem: Error, Sendable {
     /// The wrong fields.
     package var errors: [Finding] = []
     /// The problem of each notification of a batch, when all are wrong.
-    package var notifications: [Problem] = []
+    var notifications: [Problem] = []
     /// Further header fields, such as `Allow`.
-    package var headers: HTTPFields = [:]
+    var headers: HTTPFields = [:]
     /// The limit that refused the request, for metrics.
     package var limit: APILimit?
     /// The name of the API key that was not sufficient, for the audit log.
@@ -36,7 +36,7 @@ package struct Problem: Error, Sendable {
     /// The internal cause, for the log; never shown to the caller.
     package var cause: String?
 
-    package init(
+    init(
         _ status: HTTPResponse.Status,
         _ code: String,
         _ title: String,
@@ -54,7 +54,7 @@ package struct Problem: Error, Sendable {
     }
 
     /// Makes the problem of a notification with wrong fields, or of one that the API key may not send.
-    package init(_ issues: RequestIssues) {
+    init(_ issues: RequestIssues) {
         if let scope = issues.missingScope {
             self = .lacks(scope)
         } else {
@@ -66,7 +66,7 @@ package struct Problem: Error, Sendable {
     }
 
     /// Writes the members of the problem into an object that the caller has begun.
-    package func write(to writer: inout JSONWriter, instance: String, requestID: String) {
+    func write(to writer: inout JSONWriter, instance: String, requestID: String) {
         writer.field("type", "urn:chapar:problem:" + code.replacing("_", with: "-"))
         writer.field("title", title)
         writer.field("status", status.code)

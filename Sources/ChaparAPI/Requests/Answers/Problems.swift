@@ -208,7 +208,7 @@ extension Problem {
 
 extension Problem {
     /// Returns the problem of a request without a valid key; `error` is the code of RFC 6750.
-    package static func unauthorized(_ detail: String, error: String?) -> Problem {
+    static func unauthorized(_ detail: String, error: String?) -> Problem {
         var problem = Problem(.unauthorized, "unauthorized", "Not authorised", detail: detail)
         problem.headers[.wwwAuthenticate] = "Bearer realm=\"chapar\"" + (error.map { ", error=\"\($0)\"" } ?? "")
         return problem

@@ -14,13 +14,13 @@ package final class AccessLog: Sendable {
     /// The cost of a request.
     package struct Cost {
         /// The time from the head of the request to that of the answer.
-        package var duration: Duration
+        var duration: Duration
         /// The length of the body in bytes, if the request declares it.
-        package var requestBytes: Int?
+        var requestBytes: Int?
         /// The length of the answer's body in bytes, if it is known beforehand.
-        package var answerBytes: Int?
+        var answerBytes: Int?
 
-        /// Makes one of its parts.
+        /// Creates the cost of one request; a length that is not known beforehand is nil.
         package init(duration: Duration, requestBytes: Int? = nil, answerBytes: Int? = nil) {
             self.duration = duration
             self.requestBytes = requestBytes
@@ -38,7 +38,7 @@ package final class AccessLog: Sendable {
     private let clock: WallClock
     private let logger: Logger
 
-    package init(_ settings: GatewayConfiguration.AccessLog, clock: WallClock, logger: Logger) {
+    init(_ settings: GatewayConfiguration.AccessLog, clock: WallClock, logger: Logger) {
         requests = settings.requests
         self.clock = clock
         self.logger = logger

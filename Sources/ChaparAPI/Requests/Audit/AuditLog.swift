@@ -23,7 +23,7 @@ package final class AuditLog: Sendable {
     private let clock: WallClock
     private let logger: Logger
 
-    package init(_ settings: GatewayConfiguration.Audit, clock: WallClock, logger: Logger) {
+    init(_ settings: GatewayConfiguration.Audit, clock: WallClock, logger: Logger) {
         self.clock = clock
         self.logger = logger
         func file(_ path: String, _ complain: @escaping AuditFile.Complaint) -> AuditFile {
@@ -50,19 +50,19 @@ package final class AuditLog: Sendable {
 
     /// A request to be recorded.
     package struct Entry {
-        package var requestID: String
-        package var key: String
-        package var peer: String
-        package var method: String
+        var requestID: String
+        var key: String
+        var peer: String
+        var method: String
         /// The route, with its variable steps as names.
-        package var route: String
+        var route: String
         /// The subject of the request: the first variable step, if that is neither a secret nor a user's id.
         package var target: String?
-        package var status: Int
+        var status: Int
         /// The code of the problem.
-        package var code: String?
+        var code: String?
 
-        /// Makes one of its parts.
+        /// Creates the entry of a request; `code` is nil for one that succeeded.
         package init(
             requestID: String,
             key: String,
@@ -111,7 +111,7 @@ package final class AuditLog: Sendable {
     }
 
     /// Records the number of notifications sent with a key since the last time.
-    package func record(sends count: Int, key: String) {
+    func record(sends count: Int, key: String) {
         let now = clock.reading.wall
         state.withLock { state in
             state.record.write(at: now, logger) { writer in
@@ -163,7 +163,7 @@ private struct AuditFile: ~Copyable {
 
 extension JSONWriter {
     /// Writes the members of a recorded request.
-    package mutating func write(_ entry: AuditLog.Entry) {
+    mutating func write(_ entry: AuditLog.Entry) {
         field("request_id", entry.requestID)
         field("key", entry.key)
         field("peer", entry.peer)

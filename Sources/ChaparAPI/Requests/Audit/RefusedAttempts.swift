@@ -1,4 +1,4 @@
-package import Foundation
+internal import Foundation
 internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparComposition
@@ -7,7 +7,7 @@ internal import ChaparComposition
 /// for all a second.
 ///
 /// Attempts without a line are counted for each address. A value that ``AuditLog`` keeps; its memory is bounded.
-package struct RefusedAttempts {
+struct RefusedAttempts {
     /// The most lines of one address a minute.
     static let linesOfPeer = 20
     /// The time for which lines of an address are counted together, in seconds.
@@ -29,7 +29,7 @@ package struct RefusedAttempts {
     private var leftOut = 0
     private var nextLook: Date
 
-    package init(at now: Date) {
+    init(at now: Date) {
         bucket = TokenBucket(Self.lines, at: now)
         nextLook = now
     }

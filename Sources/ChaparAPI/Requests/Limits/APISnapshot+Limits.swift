@@ -1,9 +1,9 @@
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 
 extension APISnapshot {
     /// Returns the value of a limit in force; 0 is none.
-    package func value(of limit: APILimit) -> Int {
+    func value(of limit: APILimit) -> Int {
         switch limit {
         case .requests: server.maximumRequests
         case .requestsPerKey: server.maximumRequests / 2

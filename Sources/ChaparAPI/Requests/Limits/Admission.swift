@@ -71,7 +71,7 @@ package final class Admission: Sendable {
     }
 
     /// Counts a request as finished.
-    package func leave(_ caller: Caller) {
+    func leave(_ caller: Caller) {
         caller.use?.requests.wrappingSubtract(1, ordering: .relaxed)
         requests.wrappingSubtract(1, ordering: .relaxed)
     }

@@ -9,9 +9,9 @@ internal import Synchronization
 /// Bounded, in memory only, and without a lock as long as uses come from one address.
 package final class RecentPeers: Sendable {
     /// The time for which an address is kept after a use, in seconds: a day.
-    package static let span: TimeInterval = 86_400
+    static let span: TimeInterval = 86_400
     /// The most addresses; beyond it the half with the oldest uses is removed.
-    package static let capacity = 1_000
+    static let capacity = 1_000
     /// The length of the time slots, in seconds: repeated uses from one address are recorded once in each.
     private static let step: TimeInterval = 600
 
@@ -34,7 +34,7 @@ package final class RecentPeers: Sendable {
     }
 
     /// Whether the credential was used successfully from an address lately.
-    package func contains(_ peer: PeerAddress, at now: Date) -> Bool {
+    func contains(_ peer: PeerAddress, at now: Date) -> Bool {
         uses.withLock { $0[peer].map { now.timeIntervalSince($0) < Self.span } ?? false }
     }
 }

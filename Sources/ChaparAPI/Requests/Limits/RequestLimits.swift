@@ -8,9 +8,9 @@ internal import ChaparCore
 /// gives all of it back, once.
 package struct Admitted: Sendable {
     /// Whether it counts among the requests in progress; probes do not.
-    package fileprivate(set) var isCounted = false
+    fileprivate(set) var isCounted = false
     /// Whether a trusted proxy names its sender, so that it counts for that peer.
-    package fileprivate(set) var isForwarded = false
+    fileprivate(set) var isForwarded = false
     /// The memory that is reserved for its body, in bytes.
     package fileprivate(set) var bodyBytes = 0
     /// The memory that is reserved for its trees, in bytes.
@@ -22,7 +22,7 @@ package struct RequestLimits: Sendable {
     package let admission: Admission
     package let peers: Peers
 
-    /// Makes one of its parts.
+    /// Creates the limits: `admission` has those of keys and memory, `peers` has those of senders.
     package init(admission: Admission, peers: Peers) {
         self.admission = admission
         self.peers = peers

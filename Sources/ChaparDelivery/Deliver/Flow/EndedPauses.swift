@@ -31,7 +31,7 @@ package struct EndedPauses: Sendable, Equatable {
         /// The number of paused recipients; nil when the pause is for all.
         package var count: Int?
 
-        package init(_ kind: Kind, reason: String?, until: Date? = nil, count: Int? = nil) {
+        init(_ kind: Kind, reason: String?, until: Date? = nil, count: Int? = nil) {
             self.kind = kind
             self.reason = reason
             self.until = until
@@ -44,7 +44,7 @@ package struct EndedPauses: Sendable, Equatable {
     /// The pauses that stay.
     package var kept: [Pause] = []
 
-    package init() {}
+    init() {}
 }
 
 extension FlowGate.State {

@@ -1,8 +1,8 @@
-package import Foundation
-package import ChaparCore
-package import ChaparComposition
-package import ChaparQueue
-package import Synchronization
+internal import Foundation
+internal import ChaparCore
+internal import ChaparComposition
+internal import ChaparQueue
+internal import Synchronization
 
 /// The current use of a backend: messages under way, pauses, breaker and quota.
 ///
@@ -12,11 +12,11 @@ package import Synchronization
 ///
 /// It outlives the workers of a backend: a reload that leaves the backend unchanged passes it to the new worker, and
 /// ``memory(at:)`` is stored for a restart.
-package final class FlowControl: Sendable {
+final class FlowControl: Sendable {
     /// The number of messages under way, and the rules that decide whether more may follow.
     let gate: FlowGate
     /// The recipients that are paused.
-    package let pauses: Mutex<RecipientPauses>
+    let pauses: Mutex<RecipientPauses>
     /// The identity of the backend: a different backend under the same name starts without this flow.
     let identity: String
     /// The name of the quota in the ledger; a different backend under the same name has a different one.
@@ -39,7 +39,7 @@ package final class FlowControl: Sendable {
     /// Makes the flow of a backend from what was stored before a restart; nil starts afresh.
     ///
     /// `ledger` holds the quota when other gateways share it.
-    package init(
+    init(
         _ configured: BackendRegistry.ConfiguredBackend,
         _ memory: FlowMemory? = nil,
         ledger: (any QuotaLedger)? = nil,
@@ -93,19 +93,19 @@ package final class FlowControl: Sendable {
     func retire(_ isRetired: Bool) { retired.store(isRetired, ordering: .relaxed) }
 
     /// The number of messages that the quota allows now.
-    package struct Allowance {
+    struct Allowance {
         /// The most messages, if all of them are urgent.
-        package var granted: Int
+        var granted: Int
         /// The most messages of normal priority among them.
         var normal: Int
         /// The time of the next attempt, when no message, or none of normal priority, may go.
-        package var retryAt: Date
+        var retryAt: Date
         /// Whether ``FlowControl/reserveSlice(_:_:)`` must be called first.
         var needsSlice = false
     }
 
     /// Takes from the quota, as if all messages were urgent.
-    package func reserve(_ wanted: Int, at now: Date) -> Allowance {
+    func reserve(_ wanted: Int, at now: Date) -> Allowance {
         quota.withLock { quota in
             if ledger != nil, quota.pacing != nil {
                 return quota.slice.reserve(wanted, at: now)
@@ -120,7 +120,7 @@ package final class FlowControl: Sendable {
     }
 
     /// Returns the unused part of a reservation to the quota.
-    package func release(reserved: Int, used: Int, at now: Date) {
+    func release(reserved: Int, used: Int, at now: Date) {
         quota.withLock { quota in
             quota.bucket?.release(reserved: reserved, used: used, at: now)
             if ledger != nil { quota.slice.release(reserved: reserved, used: used, at: now) }
@@ -128,7 +128,7 @@ package final class FlowControl: Sendable {
     }
 
     /// Ends the pauses that no platform asked for; returns those that it ended and those that stay.
-    package func endOwnPauses(at now: TimeReading) -> EndedPauses {
+    func endOwnPauses(at now: TimeReading) -> EndedPauses {
         var result = gate.update { ($0.endOwnPauses(at: now.steady), wakes: true) }
         if let recipients = pauses.withLock({ $0.running(at: now.steady) }) {
             result.kept.append(
@@ -156,7 +156,7 @@ package final class FlowControl: Sendable {
     }
 
     /// Gives the unused part of the slice back; if the ledger does not answer, it is lost and the quota fills up again.
-    package func giveBack(_ time: any TimeSource) async {
+    func giveBack(_ time: any TimeSource) async {
         guard sliceLapsesAt != nil else { return }
         _ = await request(0, time)
     }

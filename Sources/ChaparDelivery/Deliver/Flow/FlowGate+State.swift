@@ -1,6 +1,6 @@
-package import Foundation
+internal import Foundation
 internal import ChaparCore
-package import ChaparComposition
+internal import ChaparComposition
 
 extension FlowGate {
     /// The rules of the gate, without a lock.
@@ -8,7 +8,7 @@ extension FlowGate {
     /// Four things stop a worker: a pause of a length that the platform asked for; single probes, while it asks for a
     /// pause without a length (slowed) or an operator must act (parked); too many failures (the breaker); and
     /// quarantined dead-token answers. All but the last end by themselves, and none overrules another.
-    package struct State {
+    struct State {
         /// The number of messages with the backend.
         var inFlight = 0
         /// The capacity that claims under way may fill.
@@ -71,16 +71,10 @@ extension FlowGate {
         static let mostProbes = 8
 
         /// The message that an answer is about.
-        package struct Message {
-            package var delivery: Int64
+        struct Message {
+            var delivery: Int64
             /// The time when the backend got it, on the steady clock.
             var sentAt: Date
-
-            /// Makes one of its parts.
-            package init(delivery: Int64, sentAt: Date) {
-                self.delivery = delivery
-                self.sentAt = sentAt
-            }
         }
 
         init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {

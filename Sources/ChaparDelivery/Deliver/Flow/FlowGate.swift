@@ -1,7 +1,7 @@
-package import Foundation
-package import ChaparCore
-package import ChaparQueue
-package import ChaparComposition
+internal import Foundation
+internal import ChaparCore
+internal import ChaparQueue
+internal import ChaparComposition
 internal import Synchronization
 
 /// The send state of one backend: the messages under way, and whether more may follow.
@@ -10,9 +10,9 @@ internal import Synchronization
 /// with the old one count in the new one's window, and a pause that the platform asked for stays in force.
 ///
 /// The rules are in ``FlowGate/State``, a plain value; this class adds the lock and the waiting.
-package final class FlowGate: Sendable {
+final class FlowGate: Sendable {
     /// The loop's next step.
-    package enum Step: Equatable {
+    enum Step: Equatable {
         /// Claim at most this number of messages, and at most this number of requests for a backend that takes several
         /// messages in one.
         ///
@@ -25,7 +25,7 @@ package final class FlowGate: Sendable {
     }
 
     /// A change of a worker's state, for the log and the events.
-    package enum Change: Equatable {
+    enum Change: Equatable {
         /// A parked or slowed worker works again.
         case resumed
         /// The same for a worker whose stop was never reported.
@@ -54,12 +54,12 @@ package final class FlowGate: Sendable {
     /// - Parameters:
     ///   - breaker: Opens after too many failures; nil never does.
     ///   - fallbackAfter: The shortest time after which a delivery goes on to another backend; nil when none ever does.
-    package init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {
+    init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {
         guarded = Mutex(State(breaker: breaker, fallbackAfter: fallbackAfter))
     }
 
     /// Reads or changes the state; wakes the loop when `body` returns `wakes`.
-    package func update<Result: Sendable>(_ body: (inout State) -> (Result, wakes: Bool)) -> Result {
+    func update<Result: Sendable>(_ body: (inout State) -> (Result, wakes: Bool)) -> Result {
         let (result, wakes) = guarded.withLock { body(&$0) }
         if wakes { changed.signal() }
         return result
@@ -69,7 +69,7 @@ package final class FlowGate: Sendable {
     ///
     /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until
     /// ``release(reserved:claimed:in:isLast:at:)``: another worker of the backend does not claim for it as well.
-    package func step(window: Int, requests: OpenRequests.Limit? = nil, at now: Date) -> (
+    func step(window: Int, requests: OpenRequests.Limit? = nil, at now: Date) -> (
         step: Step, mark: AsyncSignal.Mark
     ) {
         let mark = changed.mark
@@ -87,7 +87,7 @@ package final class FlowGate: Sendable {
     /// several in one.
     ///
     /// `isLast` wakes the worker that follows.
-    package func release(
+    func release(
         reserved: Int,
         claimed: some Collection<Int64>,
         in requests: OpenRequests.RequestClaim? = nil,
@@ -112,7 +112,7 @@ package final class FlowGate: Sendable {
     }
 
     /// A copy of the state.
-    package var state: State { guarded.withLock { $0 } }
+    var state: State { guarded.withLock { $0 } }
 
     /// Whether nothing may be sent now; avoids the copy of ``state``.
     func standsStill(at now: Date) -> Bool { guarded.withLock { $0.standsStill(at: now) } }
@@ -129,15 +129,15 @@ package final class FlowGate: Sendable {
     }
 
     /// Makes the loop take another step.
-    package func wake() { changed.signal() }
+    func wake() { changed.signal() }
 
     // MARK: Open claims
 
     /// A claim at the store, which waits for work.
-    package typealias ClaimTask = Task<[ClaimedDelivery], any Error>
+    typealias ClaimTask = Task<[ClaimedDelivery], any Error>
 
     /// Stores a worker's open claim, so that it can be cancelled.
-    package func begin(_ claim: ClaimTask, of worker: ObjectIdentifier) { claims.withLock { $0[worker] = claim } }
+    func begin(_ claim: ClaimTask, of worker: ObjectIdentifier) { claims.withLock { $0[worker] = claim } }
 
     /// Removes a worker's claim that has ended.
     func forgetClaim(of worker: ObjectIdentifier) {

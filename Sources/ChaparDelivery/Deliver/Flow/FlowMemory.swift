@@ -1,11 +1,11 @@
-package import Foundation
-package import ChaparCore
-package import ChaparComposition
+internal import Foundation
+internal import ChaparCore
+internal import ChaparComposition
 
 /// The part of a backend's ``FlowControl`` that survives a restart, as a small value in the store.
 ///
 /// Times are on the steady clock.
-package struct FlowMemory: Sendable {
+struct FlowMemory: Sendable {
     /// The most recipients whose pauses are kept.
     static let mostRecipients = 500
     /// The longest pause, in seconds, that is restored when the wall clock went back meanwhile, since the time that has
@@ -15,31 +15,31 @@ package struct FlowMemory: Sendable {
     /// The identity of the backend.
     var identity: String
     /// The time of this state.
-    package var at: Date
-    package var pausedUntil: Date?
-    package var pauseReason: String?
-    package var isParked = false
-    package var isSlowed = false
+    var at: Date
+    var pausedUntil: Date?
+    var pauseReason: String?
+    var isParked = false
+    var isSlowed = false
     /// The next wait while parked or slowed; nil is the first one.
     var nextProbe: Duration?
     var troubleSince: Date?
     /// The state of the breaker; nil is closed.
-    package var breaker: Breaker.State?
+    var breaker: Breaker.State?
     /// The length of the breaker's next opening.
     var cooldown: Duration?
     /// The fill of the quota's bucket, from 0 to 1; nil when it does not matter.
-    package var fill: Double?
+    var fill: Double?
     /// The progress of the quota's ramp, from 0 to 1.
     var ramp: Double?
-    package var recipients: [(recipient: Recipient, until: Date)] = []
+    var recipients: [(recipient: Recipient, until: Date)] = []
 
-    package init(identity: String, at now: Date) {
+    init(identity: String, at now: Date) {
         self.identity = identity
         at = now
     }
 
     /// Whether it equals the state of a backend without troubles.
-    package var isEmpty: Bool {
+    var isEmpty: Bool {
         pausedUntil == nil && !isParked && !isSlowed && nextProbe == nil && troubleSince == nil && breaker == nil
             && fill ?? 1 >= 1
             && ramp ?? 0 <= 0 && recipients.isEmpty
@@ -61,7 +61,7 @@ package struct FlowMemory: Sendable {
 
     /// Returns the form for the store: spans relative to a wall-clock time, since the next process has another steady
     /// clock.
-    package func stored(at now: TimeReading) -> [UInt8] {
+    func stored(at now: TimeReading) -> [UInt8] {
         func span(_ time: Date) -> JSONValue {
             .integer(Int64(clamping: (time.timeIntervalSince(now.steady) * 1000).rounded()))
         }
@@ -98,7 +98,7 @@ package struct FlowMemory: Sendable {
     ///
     /// The time that has passed is taken from the wall clock; if that went back meanwhile, no pause lasts longer than a
     /// minute.
-    package init?(stored: [UInt8], at now: TimeReading) {
+    init?(stored: [UInt8], at now: TimeReading) {
         guard let value = try? JSONValue(parsing: stored), let identity = value["identity"]?.stringValue,
             let written = value["at"]?.integerValue
         else { return nil }

@@ -1,26 +1,26 @@
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 /// The open requests of a backend that takes several messages in one, and the number of further ones worth a claim.
 ///
 /// No more is claimed than fits into the requests that may be sent now, and one request more while there is a backlog,
 /// so that an answered request is replaced without a trip to the store. Unclaimed deliveries wait in the store, where
 /// another gateway can take them, and go out in full requests.
-package struct OpenRequests: Sendable, Equatable {
+struct OpenRequests: Sendable, Equatable {
     /// The limits of a backend.
-    package struct Limit: Sendable, Equatable {
+    struct Limit: Sendable, Equatable {
         /// The most requests at a time: its connections, or their streams.
-        package var requests: Int
+        var requests: Int
         var batching: RequestBatching
 
         /// Computes the limit from a window of messages.
-        package init(window: Int, _ batching: RequestBatching) {
+        init(window: Int, _ batching: RequestBatching) {
             requests = max(1, window / batching.limit)
             self.batching = batching
         }
 
         /// The most messages under way, including those of the request in reserve.
-        package var messages: Int { requests.adding(clamping: 1).multiplied(clamping: batching.limit) }
+        var messages: Int { requests.adding(clamping: 1).multiplied(clamping: batching.limit) }
     }
 
     /// The capacity for a claim.
@@ -35,13 +35,13 @@ package struct OpenRequests: Sendable, Equatable {
     private static let firstGuess = 16
 
     /// The requests with the backend, or about to be.
-    package private(set) var open = 0
+    private(set) var open = 0
     /// Whether the last claim found as much as it asked for.
     private(set) var hasBacklog = false
     /// The expected number of messages in a request.
     private(set) var perRequest: Int
 
-    package init(_ limit: Limit) {
+    init(_ limit: Limit) {
         perRequest = limit.batching.isMixed ? limit.batching.limit : min(limit.batching.limit, Self.firstGuess)
     }
 
@@ -60,23 +60,23 @@ package struct OpenRequests: Sendable, Equatable {
     }
 
     /// A claim for requests.
-    package struct RequestClaim {
-        package let limit: Limit
+    struct RequestClaim {
+        let limit: Limit
         /// The number of requests that were reserved for it.
-        package let reserved: Int
+        let reserved: Int
         /// The number of messages that it asked for.
         let asked: Int
         /// The number of messages that it found.
-        package var messages = 0
+        var messages = 0
         /// The number of requests that they fill.
-        package var requests = 0
+        var requests = 0
     }
 
     /// Reserves requests for a claim.
-    package mutating func reserve(_ count: Int) { open += count }
+    mutating func reserve(_ count: Int) { open += count }
 
     /// Ends a claim's reservation and counts the requests that it made.
-    package mutating func end(_ claim: RequestClaim) {
+    mutating func end(_ claim: RequestClaim) {
         open = max(0, open + claim.requests - claim.reserved)
         hasBacklog = claim.messages > 0 && claim.messages >= claim.asked
         guard !claim.limit.batching.isMixed, claim.requests > 0 else { return }
@@ -90,12 +90,12 @@ package struct OpenRequests: Sendable, Equatable {
     /// Counts a request as over.
     ///
     /// Requests from before a reload may exceed those counted since.
-    package mutating func end() { open = max(0, open - 1) }
+    mutating func end() { open = max(0, open - 1) }
 }
 
 extension RequestBatching {
     /// Splits claims into requests.
-    package func parts(_ claims: [ClaimedDelivery]) -> [[ClaimedDelivery]] {
+    func parts(_ claims: [ClaimedDelivery]) -> [[ClaimedDelivery]] {
         var parts: [[ClaimedDelivery]] = []
         var start = 0
         for index in claims.indices {

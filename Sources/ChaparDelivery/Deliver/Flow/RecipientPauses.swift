@@ -1,10 +1,10 @@
-package import Foundation
-package import ChaparCore
+internal import Foundation
+internal import ChaparCore
 
 /// The recipients that are paused because the platform asked for it (APNs `TooManyRequests`).
 ///
 /// Bounded: when it is full, the pause that ends first is dropped. Each change costs the logarithm of their number.
-package struct RecipientPauses: Sendable {
+struct RecipientPauses: Sendable {
     private var until: [Recipient: Date] = [:]
     /// A heap of all pauses, the one that ends first on top.
     ///
@@ -13,13 +13,13 @@ package struct RecipientPauses: Sendable {
     private let capacity: Int
 
     /// Makes room for at most `capacity` recipients.
-    package init(capacity: Int = 10_000) { self.capacity = capacity }
+    init(capacity: Int = 10_000) { self.capacity = capacity }
 
     /// Whether there is no pause, the usual case, which saves lookups.
-    package var isEmpty: Bool { until.isEmpty }
+    var isEmpty: Bool { until.isEmpty }
 
     /// Pauses a recipient until a time, or until the end of an earlier pause when that is later.
-    package mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
+    mutating func pause(_ recipient: Recipient, until time: Date, at now: Date) {
         while let first = ends.first, first.time <= now { removeFirst() }
         if let known = until[recipient], known >= time { return }
         until[recipient] = time
@@ -30,7 +30,7 @@ package struct RecipientPauses: Sendable {
     }
 
     /// Returns the end of a recipient's pause; nil without one.
-    package mutating func pause(of recipient: Recipient, at now: Date) -> Date? {
+    mutating func pause(of recipient: Recipient, at now: Date) -> Date? {
         guard let time = until[recipient] else { return nil }
         if time <= now {
             until[recipient] = nil
@@ -40,13 +40,13 @@ package struct RecipientPauses: Sendable {
     }
 
     /// Returns the number of recipients that are paused now, and the end of the longest pause; nil when there is none.
-    package func running(at now: Date) -> (count: Int, until: Date)? {
+    func running(at now: Date) -> (count: Int, until: Date)? {
         let running = until.values.filter { $0 > now }
         return running.max().map { (running.count, $0) }
     }
 
     /// Returns the `count` pauses that last longest.
-    package func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
+    func longest(_ count: Int, at now: Date) -> [(recipient: Recipient, until: Date)] {
         guard !until.isEmpty else { return [] }
         let running = until.filter { $0.value > now }.map { (recipient: $0.key, until: $0.value) }
         return Array(

@@ -15,13 +15,13 @@ package struct WorkerStatus: Sendable, Hashable {
     /// The reason why it is paused or parked; nil when messages flow.
     package var pauseReason: String?
     /// The reason as a sentence with the fix; nil when there is none.
-    package var pauseDetail: String?
+    var pauseDetail: String?
     /// Whether an operator must correct the backend.
     package var isParked: Bool
     /// Whether the platform asks for a pause without naming a time, so that one message at a time is tried.
     package var isSlowed: Bool
     /// Whether a pause of a length that the platform asked for is in force.
-    package var isPaused: Bool
+    var isPaused: Bool
     /// The breaker, which keeps messages away from the backend after too many failures.
     package var breaker: Breaker
     /// Whether too many tokens were called dead, so that nothing is sent until an operator decides.
@@ -92,7 +92,7 @@ package struct WorkerStatus: Sendable, Hashable {
         package var reason: String?
 
         /// Makes a state.
-        package init(_ status: Status, until: Date? = nil, reason: String? = nil) {
+        init(_ status: Status, until: Date? = nil, reason: String? = nil) {
             self.status = status
             self.until = until
             self.reason = reason

@@ -1,5 +1,5 @@
 internal import Foundation
-package import ChaparCore
+internal import ChaparCore
 internal import Synchronization
 
 /// The guard of one backend, shared by its workers: a reload replaces the worker, but a trip stays.
@@ -11,10 +11,10 @@ package final class InvalidationWatch: Sendable {
     }
 
     /// The backend's name.
-    package let backend: String
+    let backend: String
     private let guarded: Mutex<Guarded>
 
-    package init(_ backend: String, _ state: InvalidationGuard) {
+    init(_ backend: String, _ state: InvalidationGuard) {
         self.backend = backend
         guarded = Mutex(Guarded(state: state))
     }
@@ -29,10 +29,10 @@ package final class InvalidationWatch: Sendable {
     var acceptedUnder: String? { guarded.withLock { $0.state.hasAccepted ? $0.state.identity : nil } }
 
     /// The settings in force.
-    package var settings: GatewayConfiguration.InvalidationGuard { guarded.withLock { $0.state.settings } }
+    var settings: GatewayConfiguration.InvalidationGuard { guarded.withLock { $0.state.settings } }
 
     /// Sets the newest worker's handler for changes.
-    package func observe(_ onChange: @escaping @Sendable (_ isQuarantined: Bool) -> Void) {
+    func observe(_ onChange: @escaping @Sendable (_ isQuarantined: Bool) -> Void) {
         guarded.withLock { $0.onChange = onChange }
     }
 
@@ -54,7 +54,7 @@ package final class InvalidationWatch: Sendable {
     ///   - now: The time.
     ///   - carry: Receives the verdict and the callers that are not believed before another verdict can be given, so it
     ///     runs in the order of the verdicts. It must not block.
-    package func add(
+    func add(
         _ counts: AnswerCounts,
         acceptedUnder identity: String? = nil,
         at now: TimeReading,
@@ -72,7 +72,7 @@ package final class InvalidationWatch: Sendable {
     }
 
     /// Counts answers that another gateway got, and the identity under which it had one accepted.
-    package func count(_ counts: AnswerCounts, acceptedUnder identity: String?, at now: TimeReading) {
+    func count(_ counts: AnswerCounts, acceptedUnder identity: String?, at now: TimeReading) {
         guarded.withLock { guarded in
             if let identity { guarded.state.noteAcceptance(under: identity, at: nil) }
             guarded.state.count(counts, at: now)

@@ -1,5 +1,5 @@
 package import Foundation
-package import Logging
+internal import Logging
 package import ChaparCore
 package import ChaparQueue
 internal import Synchronization
@@ -78,7 +78,7 @@ package final class TokenInvalidation: Sendable {
     ///   - outbox: Gives the time for outbox entries of devices that lose a token; nil when no platform keeps devices.
     ///   - tell: Sends news to other gateways on the same store.
     ///   - publish: Publishes events.
-    package init(
+    init(
         devices: (any DeviceStore)?,
         state: any StateStore,
         time: any TimeSource,
@@ -102,7 +102,7 @@ package final class TokenInvalidation: Sendable {
     // MARK: For workers
 
     /// The number of verdicts that are not written yet.
-    package var backlog: Int { waiting.load(ordering: .relaxed) }
+    var backlog: Int { waiting.load(ordering: .relaxed) }
 
     /// Returns the guard of a backend, with the trip that was stored before a restart.
     ///
@@ -238,7 +238,7 @@ package final class TokenInvalidation: Sendable {
     /// Removes tokens of no further use from the registry, such as those of a Live Activity that has ended.
     ///
     /// If the gateway dies first, a token stays, and the platform refuses it later.
-    package func end(_ tokens: [DeviceToken], of app: AppName) {
+    func end(_ tokens: [DeviceToken], of app: AppName) {
         guard !tokens.isEmpty, devices != nil else { return }
         append(.end(tokens, app), count: tokens.count)
     }
@@ -318,10 +318,10 @@ package final class TokenInvalidation: Sendable {
     }
 
     /// Lets ``run()`` end once everything is written.
-    package func finish() { queue.finish() }
+    func finish() { queue.finish() }
 
     /// Writes until ``finish()`` was called and nothing is left.
-    package func run() async {
+    func run() async {
         while let work = await queue.receive() {
             for item in Self.merged(work) { await write(item) }
         }
@@ -485,7 +485,7 @@ extension TokenRefusal {
 
 extension InvalidationGuard.Trip {
     /// The form that is stored across a restart.
-    package var stored: [UInt8] {
+    var stored: [UInt8] {
         let value: JSONValue = [
             "at": .integer(at.millisecondsSince1970), "since": .integer(since.millisecondsSince1970),
             "answers": .integer(Int64(answers)), "dead": .integer(Int64(dead)), "certain": .integer(Int64(certain)),
@@ -494,7 +494,7 @@ extension InvalidationGuard.Trip {
     }
 
     /// Reads ``stored``; nil for anything else.
-    package init?(stored: [UInt8]) {
+    init?(stored: [UInt8]) {
         guard let value = try? JSONValue(parsing: stored), let at = value["at"]?.integerValue,
             let since = value["since"]?.integerValue
         else { return nil }

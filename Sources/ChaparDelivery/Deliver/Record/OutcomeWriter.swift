@@ -1,7 +1,7 @@
 internal import Foundation
-package import Logging
-package import ChaparCore
-package import ChaparQueue
+internal import Logging
+internal import ChaparCore
+internal import ChaparQueue
 internal import Synchronization
 
 /// The writer of deliveries' outcomes, which come from event loops, to the store: one commit for all that wait.
@@ -10,7 +10,7 @@ internal import Synchronization
 /// workers stop claiming when there are too many, so memory is bounded. An outcome that the store refuses for its
 /// content delays no other: its delivery ends as unknown. Neither does one whose row is damaged: its delivery stays
 /// claimed, and the next start reports that it may have been sent.
-package final class OutcomeWriter: Sendable {
+final class OutcomeWriter: Sendable {
     private struct Waiting: MailboxContents {
         var resolutions: [Resolution] = []
         var events: [[UInt8]] = []
@@ -26,7 +26,7 @@ package final class OutcomeWriter: Sendable {
     private let retry: StoreRetry
     private let logger: Logger
 
-    package init(store: any NotificationStore, time: any TimeSource, logger: Logger) {
+    init(store: any NotificationStore, time: any TimeSource, logger: Logger) {
         self.store = store
         self.time = time
         self.logger = logger
@@ -34,10 +34,10 @@ package final class OutcomeWriter: Sendable {
     }
 
     /// The number of resolutions that are not committed yet.
-    package var backlog: Int { uncommitted.load(ordering: .relaxed) }
+    var backlog: Int { uncommitted.load(ordering: .relaxed) }
 
     /// Adds resolutions and events to the next batch; never blocks.
-    package func append(_ resolutions: [Resolution], events: [[UInt8]] = []) {
+    func append(_ resolutions: [Resolution], events: [[UInt8]] = []) {
         waiting.put { waiting in
             uncommitted.wrappingAdd(resolutions.count, ordering: .relaxed)
             waiting.resolutions.append(contentsOf: resolutions)
@@ -46,10 +46,10 @@ package final class OutcomeWriter: Sendable {
     }
 
     /// Lets ``run()`` end once everything is written.
-    package func finish() { waiting.finish() }
+    func finish() { waiting.finish() }
 
     /// Writes until ``finish()`` was called and nothing is left.
-    package func run() async {
+    func run() async {
         while let batch = await waiting.receive() {
             if !batch.resolutions.isEmpty { await record(batch.resolutions) }
             uncommitted.wrappingSubtract(batch.resolutions.count, ordering: .relaxed)

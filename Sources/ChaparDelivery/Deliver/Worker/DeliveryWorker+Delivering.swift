@@ -1,9 +1,9 @@
 internal import Foundation
 internal import Logging
-package import ChaparCore
+internal import ChaparCore
 internal import ChaparComposition
 internal import ChaparObservability
-package import ChaparQueue
+internal import ChaparQueue
 internal import Synchronization
 
 /// The path of a claimed batch: it is addressed, sent to the backend, and recorded.
@@ -141,7 +141,7 @@ extension DeliveryWorker {
     }
 
     /// Skips this backend: the delivery goes on to the next step of its plan, or ends.
-    package func skip(_ claim: ClaimedDelivery, reason: String, at now: TimeReading) -> Resolution {
+    func skip(_ claim: ClaimedDelivery, reason: String, at now: TimeReading) -> Resolution {
         let (resolution, next) = skipped(claim, reason: reason, at: now)
         if let next { dependencies.observer.fellBack(from: name, to: claim.plan.backends[next], reason: reason) }
         return resolution
@@ -213,14 +213,14 @@ extension DeliveryWorker {
     }
 
     /// Records resolutions, and counts their deliveries as no longer under way.
-    package func record(_ resolutions: [Resolution]) {
+    func record(_ resolutions: [Resolution]) {
         dependencies.outcomeWriter.append(resolutions)
         gate.update { ((), wakes: $0.finish(resolutions.lazy.map(\.delivery))) }
     }
 
     // MARK: After sending
 
-    package func finish(_ outcomes: [WorkerBatch.Outcome], of batch: WorkerBatch) {
+    func finish(_ outcomes: [WorkerBatch.Outcome], of batch: WorkerBatch) {
         guard !outcomes.isEmpty else { return }
         let now = dependencies.clock.reading
         var resolutions: [Resolution] = []
@@ -512,7 +512,7 @@ extension DeliveryOutcome {
     }
 
     /// Whether the message was certainly not sent, because its sender is ending.
-    package var isCancelled: Bool {
+    var isCancelled: Bool {
         if case .refused(let refusal) = self {
             refusal.kind == .platform && refusal.reason == "cancelled"
         } else {

@@ -1,7 +1,7 @@
 internal import Foundation
 internal import ChaparCore
-package import ChaparComposition
-package import ChaparQueue
+internal import ChaparComposition
+internal import ChaparQueue
 internal import Synchronization
 
 /// The handling of deliveries that are not sent now: those that wait for the platform's status, and those whose wait is
@@ -29,7 +29,7 @@ extension DeliveryWorker {
     /// The other deliveries are neither claimed nor written: they keep their order until the worker goes on.
     ///
     /// - Returns: The deliveries about which the platform is to be asked.
-    package func passOn() async -> [Silence] {
+    func passOn() async -> [Silence] {
         let reading = dependencies.clock.reading
         let now = reading.steady
         let (reason, since) = gate.update { state in
@@ -94,10 +94,10 @@ extension DeliveryWorker {
     }
 
     /// A delivery whose wait for the platform's status is over.
-    package struct Silence: Sendable {
-        package let claim: ClaimedDelivery
+    struct Silence: Sendable {
+        let claim: ClaimedDelivery
         /// The platform's id of the message.
-        package let platformID: String?
+        let platformID: String?
     }
 
     /// Splits off the deliveries whose wait for the platform's status is over.
@@ -127,7 +127,7 @@ extension DeliveryWorker {
     }
 
     /// Asks the platform a last time for the states of messages, and settles them.
-    package func query(_ silent: [Silence], isClaimed: Bool) async {
+    func query(_ silent: [Silence], isClaimed: Bool) async {
         guard !silent.isEmpty else { return }
         let states = await states(about: silent.map(\.platformID))
         queriesInFlight.wrappingSubtract(silent.count, ordering: .relaxed)

@@ -1,8 +1,8 @@
 internal import Foundation
-package import Logging
-package import ChaparCore
-package import ChaparComposition
-package import ChaparQueue
+internal import Logging
+internal import ChaparCore
+internal import ChaparComposition
+internal import ChaparQueue
 internal import Synchronization
 
 /// The worker of one backend's queue: it claims up to the backend's capacity, sends, and records the outcomes.
@@ -10,26 +10,26 @@ internal import Synchronization
 /// There is one task for each claimed batch, none for a message. Nothing here depends on the platform: ``PlanRules``
 /// decides what follows from an outcome, ``FlowGate`` how much may be under way. Workers share only the store: a
 /// backend that hangs blocks its own worker and no other. Made and run by ``Dispatcher``.
-package final class DeliveryWorker: Sendable {
+final class DeliveryWorker: Sendable {
     /// The parts of the gateway that a worker uses.
-    package struct Dependencies: Sendable {
-        package let store: any NotificationStore
+    struct Dependencies: Sendable {
+        let store: any NotificationStore
         let outcomeWriter: OutcomeWriter
         /// The device registry; nil without one.
-        package let devices: (any DeviceStore)?
+        let devices: (any DeviceStore)?
         /// The outbox; nil without such a store.
-        package let operations: (any OutboxStore)?
+        let operations: (any OutboxStore)?
         /// The invalidation of refused tokens.
-        package let tokenInvalidation: TokenInvalidation
-        package let time: any TimeSource
+        let tokenInvalidation: TokenInvalidation
+        let time: any TimeSource
         /// The translator between the two sides of ``time``.
-        package let clock: WallClock
-        package let observer: any DispatchObserver
-        package let logger: Logger
+        let clock: WallClock
+        let observer: any DispatchObserver
+        let logger: Logger
         /// The function that turns stored content back into a notification.
-        package let decode: @Sendable ([UInt8]) throws -> PushNotification
+        let decode: @Sendable ([UInt8]) throws -> PushNotification
         /// The number in the message ids of this gateway, so that no two gateways use the same.
-        package let instance: UInt64
+        let instance: UInt64
         /// The function that sends news to other gateways on the same store.
         let tell: @Sendable (NodeNews) -> Void
     }
@@ -43,23 +43,23 @@ package final class DeliveryWorker: Sendable {
     /// The number of unrecorded outcomes at which the worker waits for the store.
     static let largestBacklog = 50_000
     /// The longest wait of one claim; a stop ends it at once.
-    package static let longestWait = Duration.seconds(30)
+    static let longestWait = Duration.seconds(30)
 
-    package let name: String
-    package let backend: any PushBackend
+    let name: String
+    let backend: any PushBackend
     /// The settings of a worker, from the configuration.
-    package struct Settings: Sendable {
+    struct Settings: Sendable {
         /// The app of the backend.
-        package var app = AppName.default
-        package var queue = GatewayConfiguration.Queue()
+        var app = AppName.default
+        var queue = GatewayConfiguration.Queue()
         /// The order in which a device's tokens are preferred.
-        package var tokenPriority = TokenService.priority
+        var tokenPriority = TokenService.priority
         /// The audience of each configured backend of the app, by its name.
         var audiences: [String: BackendAudience] = [:]
         /// The backends of the app, which know which tokens a message goes to.
-        package var backends: [(name: String, backend: any PushBackend)] = []
+        var backends: [(name: String, backend: any PushBackend)] = []
         /// The shortest time that any plan waits for a failing backend before it goes to the next; nil when none does.
-        package var fallbackAfter: Duration?
+        var fallbackAfter: Duration?
 
         /// Returns the other backends that may accept a token which one has refused, in the order of their names.
         func alternatives(to backend: String, for service: TokenService) -> [String] {
@@ -67,17 +67,17 @@ package final class DeliveryWorker: Sendable {
         }
     }
 
-    package let settings: Settings
+    let settings: Settings
     /// Whether the backend addresses devices of the registry by itself.
     let addressesDevices: Bool
     let rules: PlanRules
     let dependencies: Dependencies
-    package let watch: InvalidationWatch
+    let watch: InvalidationWatch
     /// The current use of the backend; outlives the worker.
     let flow: FlowControl
-    package let template: AttemptTemplate
+    let template: AttemptTemplate
     /// The batches that are with the backend.
-    package let open = OpenBatches()
+    let open = OpenBatches()
     private let configured: BackendRegistry.ConfiguredBackend
     private let stopped = Atomic(false)
     private let abandoned = Atomic(false)
@@ -88,7 +88,7 @@ package final class DeliveryWorker: Sendable {
 
     var gate: FlowGate { flow.gate }
 
-    package init(
+    init(
         _ configured: BackendRegistry.ConfiguredBackend,
         _ settings: Settings,
         flow: FlowControl,
@@ -115,7 +115,7 @@ package final class DeliveryWorker: Sendable {
     }
 
     /// The status of the worker.
-    package var status: WorkerStatus {
+    var status: WorkerStatus {
         let state = gate.state
         let now = dependencies.clock.reading
         var breaker = state.breakerState
@@ -137,7 +137,7 @@ package final class DeliveryWorker: Sendable {
     }
 
     /// Works until ``stop()``, then waits for open sends; the backend keeps running.
-    package func run() async {
+    func run() async {
         parkIfOutOfDate()
         // Not a child of the group, which would wait for it: a plugin may ignore its cancellation.
         let watching = Task { [backend] in await backend.watch() }
@@ -179,32 +179,32 @@ package final class DeliveryWorker: Sendable {
     }
 
     /// Deliveries that go to the backend together.
-    package struct Claimed {
-        package var deliveries: [ClaimedDelivery]
+    struct Claimed {
+        var deliveries: [ClaimedDelivery]
         /// Whether they count as a request, which ends when the backend has answered.
         var isRequest = false
         /// The time when they were asked for.
-        package var since: ContinuousClock.Instant
+        var since: ContinuousClock.Instant
     }
 
     /// Whether the worker claims nothing more.
     var isStopped: Bool { stopped.load(ordering: .sequentiallyConsistent) }
 
     /// Stops claiming.
-    package func stop() {
+    func stop() {
         stopped.store(true, ordering: .sequentiallyConsistent)
         gate.wake()
         gate.cancelClaim(of: ObjectIdentifier(self))
     }
 
     /// Cancels open sends: they are reported as not sent or as unknown.
-    package func cancel() async {
+    func cancel() async {
         await close(grace: .zero)
         open.cancelAll()
     }
 
     /// Stops waiting for sends that ``cancel()`` did not end: they count as unknown.
-    package func abandon() {
+    func abandon() {
         abandoned.store(true, ordering: .relaxed)
         open.abandon()
     }
@@ -213,7 +213,7 @@ package final class DeliveryWorker: Sendable {
     var isAbandoned: Bool { abandoned.load(ordering: .relaxed) }
 
     /// Shuts the backend down; one that exceeds the grace is abandoned.
-    package func close(grace: Duration) async {
+    func close(grace: Duration) async {
         await giveTime(grace, to: "shutdown") { [backend] in await backend.shutdown(grace: grace) }
     }
 
@@ -353,7 +353,7 @@ package final class DeliveryWorker: Sendable {
 
     /// Gives back claims that may not be sent now: the quota is used up, the backend was stopped while they were
     /// claimed, or another gateway may own them by now.
-    package func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
+    func giveBack(_ claims: [ClaimedDelivery], at now: TimeReading) {
         record(claims.map { withhold($0, at: now) ?? Resolution(of: $0, .release) })
     }
 
@@ -403,7 +403,7 @@ package final class DeliveryWorker: Sendable {
     /// Claims deliveries from the store.
     ///
     /// It runs in a task of its own, awaited here, so that ``stop()`` can end this wait and nothing else.
-    package func claim(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
+    func claim(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
         guard dependencies.store.holdsClaims(since: .now) else {
             // Claimed deliveries could not be sent. A stop after the gate's step ends the wait, one before it is
             // checked here.

@@ -1,14 +1,14 @@
-package import ChaparCore
-package import ChaparComposition
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparComposition
+internal import ChaparQueue
 
 /// The tokens that the worker's backend accepts, for the devices of one claimed batch.
 ///
 /// A backend never sees a device, unless its own audience has that form; it gets the token of a service that it
 /// accepts.
-package struct DeviceAddresses: Sendable {
+struct DeviceAddresses: Sendable {
     /// The destination of a delivery.
-    package enum Address {
+    enum Address {
         /// Its recipient, unchanged.
         case asItIs
         /// To a token of this device.
@@ -19,27 +19,27 @@ package struct DeviceAddresses: Sendable {
     }
 
     /// Addresses for a batch in which every recipient stays unchanged.
-    package static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], backends: [], priority: [])
+    static let none = DeviceAddresses(devices: nil, backend: "", audiences: [:], backends: [], priority: [])
 
     /// The devices by id; nil when no recipient needs a lookup.
-    package let devices: [String: Device]?
+    let devices: [String: Device]?
     /// The worker's backend.
-    package let backend: String
+    let backend: String
     /// The audience of each configured backend, by its name.
     let audiences: [String: BackendAudience]
     /// The backends of the app.
-    package let backends: [(name: String, backend: any PushBackend)]
-    package let priority: [TokenService]
+    let backends: [(name: String, backend: any PushBackend)]
+    let priority: [TokenService]
     /// The app of the worker's backend.
     ///
     /// A device or a user of another app has no address; moved deliveries can bring one here.
-    package var app = AppName.default
+    var app = AppName.default
 
     /// Whether a batch has a device, which must be looked up unless the backend takes devices themselves.
     static func areNeeded(for claims: [ClaimedDelivery]) -> Bool { claims.contains { $0.recipient.isDevice } }
 
     /// Returns the ids of the devices in a batch, each once.
-    package static func ids(in claims: [ClaimedDelivery]) -> [String] {
+    static func ids(in claims: [ClaimedDelivery]) -> [String] {
         var ids: Set<String> = []
         for claim in claims {
             if case .device(let id) = claim.recipient { ids.insert(id) }
@@ -51,7 +51,7 @@ package struct DeviceAddresses: Sendable {
     func mustFind(_ claim: ClaimedDelivery) -> Bool { devices != nil && claim.recipient.isDevice }
 
     /// Returns which tokens a notification goes to.
-    package func uses(of notification: PushNotification) -> TokenUses { TokenUses(notification, backends) }
+    func uses(of notification: PushNotification) -> TokenUses { TokenUses(notification, backends) }
 
     /// Returns the next step of a delivery's plan after an attempt.
     ///
@@ -81,7 +81,7 @@ package struct DeviceAddresses: Sendable {
     }
 
     /// Returns the destination of a delivery.
-    package func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
+    func address(of claim: ClaimedDelivery, _ uses: TokenUses) -> Address {
         switch claim.recipient {
         case .device(let key), .user(let key):
             if !app.owns(key) { return .elsewhere(reason: GatewayReason.noToken) }

@@ -1,21 +1,15 @@
 internal import Foundation
-package import ChaparCore
+internal import ChaparCore
 internal import Synchronization
 
 /// The batches of a worker that are with the backend, so that one can be given up.
 ///
 /// Batches have numbers and are given up in that order: two runs of one simulation must not differ.
-package final class OpenBatches: Sendable {
+final class OpenBatches: Sendable {
     /// A batch and the call that sends it.
-    package struct Entry {
-        package let batch: WorkerBatch
-        package let sending: Task<Void, Never>
-
-        /// Makes one of its parts.
-        package init(batch: WorkerBatch, sending: Task<Void, Never>) {
-            self.batch = batch
-            self.sending = sending
-        }
+    struct Entry {
+        let batch: WorkerBatch
+        let sending: Task<Void, Never>
     }
 
     private struct State {
@@ -38,7 +32,7 @@ package final class OpenBatches: Sendable {
     }
 
     /// Adds a batch and the call that sends it, which reports its end to ``end(_:)``.
-    package func add(_ batch: WorkerBatch, _ sending: Task<Void, Never>) {
+    func add(_ batch: WorkerBatch, _ sending: Task<Void, Never>) {
         state.withLock { $0.entries[batch.number] = Entry(batch: batch, sending: sending) }
     }
 
@@ -46,7 +40,7 @@ package final class OpenBatches: Sendable {
     func remove(_ batch: WorkerBatch) { state.withLock { $0.entries[batch.number] = nil } }
 
     /// Records that the call of a batch has ended.
-    package func end(_ batch: WorkerBatch) {
+    func end(_ batch: WorkerBatch) {
         let id = batch.number
         let waiter = state.withLock { state in
             let waiter = state.waiters.removeValue(forKey: id)
@@ -57,7 +51,7 @@ package final class OpenBatches: Sendable {
     }
 
     /// Waits until the call of a batch has ended, or all are abandoned.
-    package func wait(for batch: WorkerBatch) async {
+    func wait(for batch: WorkerBatch) async {
         let id = batch.number
         await withCheckedContinuation { continuation in
             let isOver = state.withLock { state in
@@ -84,13 +78,13 @@ package final class OpenBatches: Sendable {
     }
 
     /// Cancels every call.
-    package func cancelAll() {
+    func cancelAll() {
         let entries = state.withLock { $0.entries.sorted { $0.key < $1.key } }
         for (_, entry) in entries { entry.sending.cancel() }
     }
 
     /// Resumes all waiting tasks: a backend may ignore cancellation.
-    package func abandon() {
+    func abandon() {
         let waiters = state.withLock { state in
             state.isAbandoned = true
             defer { state.waiters = [:] }

@@ -5,7 +5,7 @@ package import ChaparQueue
 extension MessageID {
     /// Makes the id of a gateway's delivery, the same after a restart: a UUID of version 8 with the gateway's number
     /// and the delivery's.
-    package init(instance: UInt64, delivery: Int64) {
+    init(instance: UInt64, delivery: Int64) {
         self.init(high: instance & ~0xF000 | 0x8000, low: UInt64(bitPattern: delivery) | 1 << 63)
     }
 

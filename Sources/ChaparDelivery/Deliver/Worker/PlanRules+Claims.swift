@@ -1,6 +1,6 @@
 package import Foundation
-package import ChaparCore
-package import ChaparComposition
+internal import ChaparCore
+internal import ChaparComposition
 package import ChaparQueue
 
 /// The conversion of the delivery worker's data for the rules of `ChaparComposition`, and of their verdict.
@@ -8,7 +8,7 @@ extension PlanRules {
     /// Makes the rules of a configuration.
     ///
     /// A message waits for an operator until its time to live ends; without a `fallback_after` it waits at any failure.
-    package init(_ queue: GatewayConfiguration.Queue) {
+    init(_ queue: GatewayConfiguration.Queue) {
         self.init(
             retry: RetryPolicy(
                 firstWait: queue.firstRetry,
@@ -28,7 +28,7 @@ extension ClaimedDelivery {
     ///
     /// The time of the first attempt is read from the attempt log only if a later backend can take over, or if the
     /// outcome limits the time of the attempts.
-    package func position(at now: TimeReading, after outcome: DeliveryOutcome? = nil) -> PlanPosition {
+    func position(at now: TimeReading, after outcome: DeliveryOutcome? = nil) -> PlanPosition {
         var isTimed = step + 1 < plan.backends.count
         if case .refused(let refusal)? = outcome, refusal.retryLimit != nil { isTimed = true }
         return PlanPosition(
@@ -50,7 +50,7 @@ extension ClaimedDelivery {
     }
 
     /// Returns the notification; nil when it cannot be read any more.
-    package func notification(_ decode: ([UInt8]) throws -> PushNotification) -> PushNotification? {
+    func notification(_ decode: ([UInt8]) throws -> PushNotification) -> PushNotification? {
         switch content {
         case .decoded(let notification): notification
         case .stored(let bytes): try? decode(bytes)
@@ -95,5 +95,5 @@ extension PlanVerdict {
     var isGoingOn: Bool { if case .end = move { false } else { true } }
 
     /// The time of the same backend's next attempt, for the attempt log.
-    package var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
+    var retryAt: Date? { if case .retry(let time) = move { time } else { nil } }
 }

@@ -1,22 +1,22 @@
-package import Foundation
-package import ChaparCore
-package import ChaparQueue
+internal import Foundation
+internal import ChaparCore
+internal import ChaparQueue
 internal import Synchronization
 
 /// A claimed batch on its way through a backend: the requests that it became, and the deliveries that are still open.
 ///
 /// Made by ``DeliveryWorker`` for each claim. It matches the backend's reports to deliveries, each once; it decides and
 /// writes nothing.
-package final class WorkerBatch: Sendable {
+final class WorkerBatch: Sendable {
     /// Its number among the batches of its worker, see ``OpenBatches``.
-    package let number: Int
+    let number: Int
     /// The deliveries, in the order they were claimed.
     let claims: [ClaimedDelivery]
     /// Whether the claims go to the platform in one request.
     let isRequest: Bool
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
-    package let addresses: DeviceAddresses
+    let addresses: DeviceAddresses
     private let record: @Sendable ([Resolution]) -> Void
     /// The claims that became requests, and whether each has been reported.
     private struct Open {
@@ -46,7 +46,7 @@ package final class WorkerBatch: Sendable {
 
     private let open = Mutex(Open())
 
-    package init(
+    init(
         _ claims: [ClaimedDelivery],
         number: Int,
         isRequest: Bool = false,
@@ -138,21 +138,21 @@ package final class WorkerBatch: Sendable {
     }
 
     /// The outcome of the claim at an index of ``claims``.
-    package typealias Outcome = (index: Int, outcome: DeliveryOutcome)
+    typealias Outcome = (index: Int, outcome: DeliveryOutcome)
 
     /// The time of the backend's last report, or when it got the batch, on the steady clock.
     var lastReport: Date { open.withLock { $0.lastReport } }
 
     /// Records the time when the backend gets the batch.
-    package func handOver(at now: Date) { open.withLock { ($0.sentAt, $0.lastReport) = (now, now) } }
+    func handOver(at now: Date) { open.withLock { ($0.sentAt, $0.lastReport) = (now, now) } }
 
     /// Returns a delivery of the batch in the gate's form.
-    package func message(_ claim: ClaimedDelivery) -> FlowGate.State.Message {
+    func message(_ claim: ClaimedDelivery) -> FlowGate.State.Message {
         FlowGate.State.Message(delivery: claim.id, sentAt: open.withLock { $0.sentAt })
     }
 
     /// Returns the claims that reports are about; a second report of the same delivery is dropped.
-    package func match(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
+    func match(_ reports: [DeliveryReport], at now: Date) -> [Outcome] {
         open.withLock { open in
             open.lastReport = now
             var matched: [Outcome] = []
@@ -180,19 +180,19 @@ package final class WorkerBatch: Sendable {
     }
 
     /// Returns the token that a delivery went to; nil when it went to no token.
-    package func token(of claim: ClaimedDelivery) -> DeviceToken? {
+    func token(of claim: ClaimedDelivery) -> DeviceToken? {
         if case .token(let token) = claim.recipient { return token }
         return open.withLock { $0.tokens[claim.id] }
     }
 
     /// Returns the service of the token that was found for a device; nil for every other recipient.
-    package func service(of claim: ClaimedDelivery) -> TokenService? {
+    func service(of claim: ClaimedDelivery) -> TokenService? {
         guard claim.recipient.isDevice else { return nil }
         return open.withLock { $0.tokens[claim.id]?.service }
     }
 
     /// Returns which tokens the notification of a delivery goes to.
-    package func uses(of claim: ClaimedDelivery) -> TokenUses {
+    func uses(of claim: ClaimedDelivery) -> TokenUses {
         open.withLock { $0.uses[claim.notificationID] ?? .ordinary }
     }
 

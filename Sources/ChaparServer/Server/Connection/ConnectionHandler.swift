@@ -1,9 +1,9 @@
-package import NIOCore
-package import NIOHTTP1
+internal import NIOCore
+internal import NIOHTTP1
 internal import ChaparDelivery
 internal import ChaparAPI
-package import ChaparCore
-package import ChaparQueue
+internal import ChaparCore
+internal import ChaparQueue
 
 /// The handler between a connection's HTTP/1.1 codec and Hummingbird, which answers requests that ``FastIntake``
 /// accepts and passes the others on.
@@ -12,14 +12,14 @@ package import ChaparQueue
 /// It closes connections that deliver no whole request in time, and those whose client does not read its answers. At a
 /// graceful shutdown it closes connections without a request in progress at once, and the others when the drain is
 /// over.
-package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
-    package typealias InboundIn = HTTPServerRequestPart
-    package typealias InboundOut = HTTPServerRequestPart
-    package typealias OutboundIn = HTTPServerResponsePart
-    package typealias OutboundOut = HTTPServerResponsePart
+final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
+    typealias InboundIn = HTTPServerRequestPart
+    typealias InboundOut = HTTPServerRequestPart
+    typealias OutboundIn = HTTPServerResponsePart
+    typealias OutboundOut = HTTPServerResponsePart
 
     /// The times for which a client may keep a connection waiting.
-    package struct Limits: Sendable {
+    struct Limits: Sendable {
         /// The longest time for a request head, and for a body after its head; then the connection is closed, even
         /// while data arrives.
         var request = TimeAmount.seconds(60)
@@ -29,19 +29,6 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
         var write = TimeAmount.seconds(30)
         /// The same during a graceful shutdown.
         var lastWrite = TimeAmount.seconds(5)
-
-        /// Makes one of its parts.
-        package init(
-            request: TimeAmount = TimeAmount.seconds(60),
-            refusedBody: TimeAmount = TimeAmount.seconds(5),
-            write: TimeAmount = TimeAmount.seconds(30),
-            lastWrite: TimeAmount = TimeAmount.seconds(5)
-        ) {
-            self.request = request
-            self.refusedBody = refusedBody
-            self.write = write
-            self.lastWrite = lastWrite
-        }
     }
 
     /// The event for a connection that must close because another peer gets its place.
@@ -101,14 +88,14 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
     /// The timer that runs from the beginning of a graceful shutdown.
     private var drainTimer: Scheduled<Void>?
 
-    package init(intake: FastIntake, fastRequests: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
+    init(intake: FastIntake, fastRequests: FastRequests, encoder: ChannelHandlerContext, limits: Limits) {
         self.intake = intake
         self.fastRequests = fastRequests
         self.encoder = encoder
         self.limits = limits
     }
 
-    package func handlerAdded(context: ChannelHandlerContext) {
+    func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         isLocal = context.localAddress?.isLoopback ?? false
         guard admit(context) else { return }
@@ -147,7 +134,7 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
         }
     }
 
-    package func handlerRemoved(context: ChannelHandlerContext) {
+    func handlerRemoved(context: ChannelHandlerContext) {
         leave()
         cancelTimers()
         self.context = nil
@@ -160,7 +147,7 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
 
     // MARK: What comes in
 
-    package func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
         if deferred.isEmpty, acceptsMore {
             process(part, context)
@@ -243,13 +230,13 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
         if request.body.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(.body(request.body))) }
     }
 
-    package func read(context: ChannelHandlerContext) {
+    func read(context: ChannelHandlerContext) {
         if isLast, case .passing(isRead: true, _) = phase { return }
         // A client that pipelines requests waits as well.
         if deferred.isEmpty { context.read() } else { isReadDeferred = true }
     }
 
-    package func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if case .collecting = phase { passOn(context) }
         if case .waiting = phase { return deferred.append(.error(error)) }
         // Bytes that are no request are answered after the requests before them.
@@ -273,7 +260,7 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
         }
     }
 
-    package func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
         if event is ChannelShouldQuiesceEvent {
             isQuiescing = true
             watchWrites(context)
@@ -305,7 +292,7 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
         }
     }
 
-    package func channelInactive(context: ChannelHandlerContext) {
+    func channelInactive(context: ChannelHandlerContext) {
         if case .collecting(let request) = phase { intake.abandon(request) }
         // A request that waits is uncounted when the store answers.
         if case .waiting = phase {} else { phase = .closed }
@@ -317,7 +304,7 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
     // MARK: What goes out
 
     /// Handles the store's result.
-    package func finish(_ result: Result<EnqueueResult, StoreError>) {
+    func finish(_ result: Result<EnqueueResult, StoreError>) {
         guard case .waiting(let request) = phase else { return }
         let answer = intake.answer(request, result, date: fastRequests.date, closes: isQuiescing || isLast)
         guard let context, context.channel.isActive else { return phase = .closed }
@@ -334,7 +321,7 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
         context.close(promise: nil)
     }
 
-    package func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         if isLast, case .head(var head) = unwrapOutboundIn(data) {
             head.headers.replaceOrAdd(name: "Connection", value: "close")
             return context.write(wrapOutboundOut(.head(head)), promise: promise)
@@ -382,7 +369,7 @@ package final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHan
 
     // MARK: Limits
 
-    package func channelWritabilityChanged(context: ChannelHandlerContext) {
+    func channelWritabilityChanged(context: ChannelHandlerContext) {
         watchWrites(context)
         context.fireChannelWritabilityChanged()
     }

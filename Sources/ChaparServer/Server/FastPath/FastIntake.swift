@@ -1,12 +1,12 @@
 internal import Foundation
 internal import HTTPTypes
-package import Logging
-package import NIOCore
-package import NIOHTTP1
-package import ChaparDelivery
-package import ChaparAPI
-package import ChaparCore
-package import ChaparQueue
+internal import Logging
+internal import NIOCore
+internal import NIOHTTP1
+internal import ChaparDelivery
+internal import ChaparAPI
+internal import ChaparCore
+internal import ChaparQueue
 internal import Synchronization
 
 /// The fast path of requests that accept notifications: checked on the connection's event loop, without a task.
@@ -14,21 +14,21 @@ internal import Synchronization
 /// It handles only requests of the usual form, and of these only acceptable ones. Everything else (other endpoints,
 /// large bodies, any mistake) goes through ``GatewayResponder``, which then sees the whole request: so the fast path
 /// never explains a mistake, and both answer alike. It calls the same steps of ``AcceptingAPI`` as the general path.
-package struct FastIntake: Sendable {
+struct FastIntake: Sendable {
     /// The largest body that is checked here, in bytes: about a millisecond of the loop's time.
     static let largestBody = Admission.smallBody
 
-    package let state: GatewayState
-    package let api: APIState
-    package let snapshots: APISnapshots
-    package let metrics: GatewayMetrics
-    package let limits: RequestLimits
-    package let notifications: NotificationsAPI
+    let state: GatewayState
+    let api: APIState
+    let snapshots: APISnapshots
+    let metrics: GatewayMetrics
+    let limits: RequestLimits
+    let notifications: NotificationsAPI
     let batches: BatchAPI
-    package let logger: Logger
+    let logger: Logger
     private let byLoop = RequestsByLoop()
 
-    package init(
+    init(
         state: GatewayState,
         api: APIState,
         snapshots: APISnapshots,
@@ -49,12 +49,12 @@ package struct FastIntake: Sendable {
     }
 
     /// Returns the requests of a loop; call it on the loop.
-    package func requests(of loop: any EventLoop) -> FastRequests { byLoop.requests(of: loop, state.store) }
+    func requests(of loop: any EventLoop) -> FastRequests { byLoop.requests(of: loop, state.store) }
 
     /// Takes a request whose head is valid and whose body is still to come; nil sends it to the general path.
     ///
     /// The result must be passed to ``answer(_:_:date:closes:)`` or ``abandon(_:)``.
-    package func begin(_ head: HTTPRequestHead, from connected: PeerAddress) -> LoopRequest? {
+    func begin(_ head: HTTPRequestHead, from connected: PeerAddress) -> LoopRequest? {
         guard head.method == .POST, let endpoint = SendingEndpoint(rawValue: head.uri), head.version == .http1_1,
             let usual = UsualHead(head), usual.length <= Self.largestBody
         else { return nil }
@@ -185,7 +185,7 @@ package struct FastIntake: Sendable {
     }
 
     /// Returns the answer to a checked request from the store's result, and counts the request.
-    package func answer(
+    func answer(
         _ request: LoopRequest,
         _ result: Result<EnqueueResult, StoreError>,
         date: String,
@@ -249,21 +249,21 @@ package struct FastIntake: Sendable {
 /// A request on the fast path.
 ///
 /// Used only on the event loop of its connection.
-package final class LoopRequest {
+final class LoopRequest {
     let endpoint: SendingEndpoint
     /// The head as received, for the general path.
     let head: HTTPRequestHead
-    package let scope: RequestScope
-    package let key: IdempotencyKey?
+    let scope: RequestScope
+    let key: IdempotencyKey?
     /// The share of the limits that it has taken.
-    package var taken: Admitted
-    package let begin = NIODeadline.now()
+    var taken: Admitted
+    let begin = NIODeadline.now()
     /// The part of its body that has arrived.
-    package var body = ByteBuffer()
+    var body = ByteBuffer()
     /// The reply to send once the store has accepted.
-    package var reply = PendingReply(body: [], labels: [])
+    var reply = PendingReply(body: [], labels: [])
 
-    package init(
+    init(
         endpoint: SendingEndpoint,
         head: HTTPRequestHead,
         scope: RequestScope,

@@ -1,15 +1,15 @@
 internal import Foundation
-package import NIOCore
+internal import NIOCore
 internal import ChaparDelivery
 internal import ChaparAPI
 internal import ChaparCore
-package import ChaparQueue
+internal import ChaparQueue
 
 /// The state that the connections of one event loop share: their port to the store, and the text of the `Date` field.
 ///
 /// Work goes straight to the store; the answers of one commit return together, with one hop to the loop. Used only on
 /// its loop.
-package final class FastRequests {
+final class FastRequests {
     private let loop: any EventLoop
     private var port: (any EnqueuePort)?
     /// The connections that wait for the store; a ticket is an index of this list.
@@ -21,7 +21,7 @@ package final class FastRequests {
     private var dateText = ""
 
     /// Makes the requests of the current event loop.
-    package init(_ loop: any EventLoop, _ store: any NotificationStore) {
+    init(_ loop: any EventLoop, _ store: any NotificationStore) {
         self.loop = loop
         // Weak, since the store keeps the port and must not keep a gateway that has ended.
         let requests = NIOLoopBound(WeakRequests(requests: self), eventLoop: loop)

@@ -1,20 +1,20 @@
 internal import HTTPTypes
 internal import Hummingbird
-package import ChaparDelivery
-package import ChaparAPI
+internal import ChaparDelivery
+internal import ChaparAPI
 internal import ChaparCore
 
 /// The endpoints that answer requests, by group.
-package struct Handlers: Sendable {
-    package let notifications: NotificationsAPI
+struct Handlers: Sendable {
+    let notifications: NotificationsAPI
     let batches: BatchAPI
     let statuses: StatusAPI
-    package let devices: DevicesAPI
+    let devices: DevicesAPI
     let deviceBatches: DeviceBatchAPI
     let subscriptions: SubscriptionAPI
     let deviceEvents: DeviceEventsAPI
     let switches: UserSwitchAPI
-    package let events: EventsAPI
+    let events: EventsAPI
     let operators: OperatorAPI
     let receipts: ReceiptsAPI
     let clicks: ClicksAPI
@@ -25,14 +25,14 @@ package struct Handlers: Sendable {
     let invalidations: InvalidationsAPI
     let goneBackends: GoneBackendsAPI
     let retries: RetryAPI
-    package let keys: KeysAPI
+    let keys: KeysAPI
     let dashboard: DashboardAPI
-    package let erasures: UserErasureAPI
+    let erasures: UserErasureAPI
 }
 
 extension RouteTable {
     /// Makes the table of all routes, except those of modules.
-    package init(_ handlers: Handlers, build: BuildInfo) {
+    init(_ handlers: Handlers, build: BuildInfo) {
         let routes =
             Self.notifications(handlers) + Self.devices(handlers) + Self.backends(handlers)
             + Self.platforms(handlers) + Self.administration(handlers)

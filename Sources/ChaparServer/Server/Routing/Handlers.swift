@@ -1,10 +1,10 @@
-package import ChaparDelivery
-package import ChaparAPI
-package import Logging
+internal import ChaparDelivery
+internal import ChaparAPI
+internal import Logging
 
 extension Handlers {
     /// Makes the endpoints of a gateway; those that accept notifications are passed in, as the fast path shares them.
-    package init(
+    init(
         notifications: NotificationsAPI,
         batches: BatchAPI,
         state: GatewayState,

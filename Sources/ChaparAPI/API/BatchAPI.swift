@@ -2,7 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 package import ChaparDelivery
 package import ChaparCore
-package import ChaparQueue
+internal import ChaparQueue
 
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///

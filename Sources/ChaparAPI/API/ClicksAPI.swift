@@ -4,7 +4,7 @@ package import Hummingbird
 internal import ChaparDelivery
 internal import ChaparComposition
 internal import ChaparCore
-package import ChaparQueue
+internal import ChaparQueue
 
 /// `POST /v1/backends/{name}/clicks`: reports of an app or its server about what a user did with a platform's
 /// notification.

@@ -2,7 +2,7 @@ internal import Foundation
 package import HTTPTypes
 package import Hummingbird
 internal import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 internal import ChaparQueue
 
 /// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: a device's subscriptions at platforms, changes that are

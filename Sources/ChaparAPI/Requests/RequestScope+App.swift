@@ -1,5 +1,5 @@
 package import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 
 /// The choice of the app that a request is about.
 ///

@@ -2,7 +2,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 package import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 internal import ChaparQueue
 
 /// The common part of the calls to platforms about a device: finding the device and the backends, storing operations,

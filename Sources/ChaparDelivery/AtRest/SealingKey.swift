@@ -1,4 +1,4 @@
-package import Crypto
+internal import Crypto
 internal import Foundation
 public import ChaparCore
 

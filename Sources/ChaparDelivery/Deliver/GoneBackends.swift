@@ -2,7 +2,7 @@ internal import Foundation
 internal import Logging
 package import ChaparCore
 import ChaparComposition
-package import ChaparQueue
+internal import ChaparQueue
 internal import Synchronization
 
 /// The deliveries that wait for backends that are no longer configured.

@@ -1,5 +1,5 @@
 package import Foundation
-package import ChaparCore
+internal import ChaparCore
 internal import Synchronization
 
 /// The translator between the steady clock, which decisions use, and the wall clock, which is shown.

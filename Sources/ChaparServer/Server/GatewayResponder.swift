@@ -1,8 +1,8 @@
 internal import Foundation
 internal import HTTPTypes
 package import Hummingbird
-package import Logging
-package import ChaparDelivery
+internal import Logging
+internal import ChaparDelivery
 package import ChaparAPI
 internal import ChaparCore
 

@@ -3,7 +3,7 @@ internal import Foundation
 internal import HTTPTypes
 internal import ChaparDelivery
 internal import ChaparCore
-package import ChaparQueue
+internal import ChaparQueue
 
 /// The `Idempotency-Key` of a request: a repeated key gets the first answer and sends nothing.
 ///

@@ -1,5 +1,5 @@
 internal import HTTPTypes
-package import ChaparDelivery
+internal import ChaparDelivery
 internal import ChaparCore
 
 /// The caller of a request: the holder of an API key, or any local caller of a keyless gateway.

@@ -1,9 +1,9 @@
 package import Foundation
 package import Logging
 package import ChaparDelivery
-package import ChaparCore
+internal import ChaparCore
 internal import ChaparComposition
-package import Synchronization
+internal import Synchronization
 
 /// The usage of each API key, kept across reloads; the time of the last use is kept across restarts.
 package final class KeyUses: Sendable {

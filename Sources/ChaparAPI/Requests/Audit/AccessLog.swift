@@ -1,6 +1,6 @@
 internal import Foundation
-package import Logging
-package import ChaparDelivery
+internal import Logging
+internal import ChaparDelivery
 internal import ChaparCore
 internal import Synchronization
 

@@ -1,7 +1,7 @@
 internal import Foundation
-package import Logging
-package import ChaparDelivery
-package import ChaparCore
+internal import Logging
+internal import ChaparDelivery
+internal import ChaparCore
 internal import Synchronization
 
 /// The record of requests as JSON lines in separate files: the key, the route, the target and the result.

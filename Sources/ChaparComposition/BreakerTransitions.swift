@@ -1,4 +1,4 @@
-package import ChaparCore
+internal import ChaparCore
 
 /// The states of a ``Breaker``, without their times and reasons.
 package enum BreakerStatus: String, Sendable, CaseIterable {

@@ -3,6 +3,7 @@ import GRDB
 import HTTPTypes
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparStoreSQLite
 import ChaparTesting
 import Synchronization

@@ -15,9 +15,10 @@ extension StoreConformance {
             fixture.time.advance(by: .seconds(6))
             state = try await store.move(id, .due, from: state)
             func claim() async throws -> ClaimedDelivery {
-                guard let claim = try await store.claimNow().first else { throw ConformanceFailure("nothing to claim") }
+                let claims = try await store.claimNow()
+                guard let first = claims.first else { throw ConformanceFailure("nothing to claim") }
                 state = try await store.move(id, .claim, from: state)
-                return claim
+                return first
             }
             try await store.record([Resolution(of: try await claim(), .release)])
             state = try await store.move(id, .release, from: state)

@@ -2,6 +2,7 @@ import Foundation
 import HTTPTypes
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparStoreSQLite
 import ChaparTesting
 import Testing

@@ -118,6 +118,8 @@ struct DoctorFilesTests {
                 without["encryption"] == ["warning"],
                 "a credential of the sandbox is refreshed, and there is no key"
             )
+            let doctor = try await Program.run(["doctor", "--config", rig.config, "--timeout", "1"])
+            #expect(doctor.output.contains("docs/Operations.md, \"Encrypted credentials\""), "\(doctor.output)")
             let good = Data(repeating: 9, count: 32).base64EncodedString()
             let text = try String(contentsOfFile: rig.config, encoding: .utf8)
             func configure(_ line: String) throws {

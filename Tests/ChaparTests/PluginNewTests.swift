@@ -48,6 +48,37 @@ struct PluginNewTests {
         #expect(TokenService.named("x-\(names.kind)") != nil && names.program == "\(names.kind)-gateway")
     }
 
+    static let taken: [(String, String?)] = [
+        ("Server", nil), ("delivery", nil), ("API", nil), ("OneSignal", nil), ("onesignal", nil), ("Http", nil),
+        ("one-signal-devices", nil), ("store-postgres", nil), ("release-notes", nil), ("simulation", nil),
+        ("fuzz", nil), ("altcraft-sdk", nil), ("one-signal-tests", nil), ("push", nil), ("Token", nil), ("known", nil),
+        ("class", nil), ("default", nil), ("Protocol", nil),
+        ("sms", "ChaparCore"), ("sms", "chaparcore"), ("sms", "chapar"), ("sms", "Embedded"), ("sms", "GRDB"),
+        ("sms", "Testing"), ("sms", "main"), ("sms", "2sms"), ("sms", "-"),
+        ("sms", "ChaparSms"), ("SMS", "ChaparSms"), ("sms", "ChaparSmsSimulator"), ("sms", "chaparsmstests"),
+    ]
+
+    @Test("Names of Chapar's and of Swift's are refused, for a plugin and for its program", arguments: taken)
+    func refused(name: String, program: String?) {
+        do {
+            _ = try PluginNames(name, program: program)
+            Issue.record("\(name) \(program ?? "") was accepted")
+        } catch {
+            #expect("\(error)".hasPrefix("\"\(program ?? name)\" is "), "\(error)")
+        }
+    }
+
+    @Test("The names that cannot be taken are those of the manifest")
+    func manifestNames() throws {
+        let manifest = try String(contentsOf: Self.root.appending(path: "Package.swift"), encoding: .utf8)
+        let kinds = #/(?:arget|systemLibrary|plugin|simulator|pluginTests)\(\s*(?:name: )?"(\w+)"/#
+        let targets = Set(manifest.matches(of: kinds).map { String($0.output.1) })
+        let products = Set(manifest.matches(of: #/\.product\(name: "(\w+)"/#).map { String($0.output.1) })
+        #expect(targets.count > 40 && products.count > 20)
+        #expect(targets.subtracting(TakenNames.targets).sorted() == [], "list them in TakenNames.targets")
+        #expect(products.subtracting(TakenNames.products).sorted() == [], "list them in TakenNames.products")
+    }
+
     @Test("A package is written once, where nothing stands, and knows the way to Chapar")
     func package() async throws {
         let folder = try TestFolder()
@@ -63,17 +94,23 @@ struct PluginNewTests {
         #expect(chapar.path == Self.root.path, "\(path)")
         let again = try await Program.run(arguments, in: folder.url)
         #expect(again.status == 2 && again.errors.contains("exists"), "\(again.errors)")
-        for mistake in [["apns"], ["2x"], ["a b"], ["é"], ["pager", "--here", "--language", "python"], ["--", "-x"]] {
+        let mistakes = [
+            ["apns"], ["Server"], ["pager", "--program", "chapar"], ["2x"], ["a b"], ["é"],
+            ["pager", "--here", "--language", "python"], ["--", "-x"],
+        ]
+        for mistake in mistakes {
             #expect(try await Program.run(["plugin", "new"] + mistake, in: folder.url).status == 2, "\(mistake)")
         }
         let nowhere = try await Program.run(["plugin", "new", "other"], in: folder.url)
         #expect(nowhere.status == 2 && nowhere.errors.contains("--chapar"), "\(nowhere.errors)")
     }
 
+    private static let takenNames = "Sources/ChaparCommands/Plugin/TakenNames.swift"
+
     /// A copy of the files of the tree that list its plugins.
     private static func tree() throws -> TestFolder {
         let folder = try TestFolder()
-        for list in ["Package.swift", "Sources/chapar/Plugins.swift", "Plugins/README.md"] {
+        for list in ["Package.swift", takenNames, "Sources/chapar/Plugins.swift", "Plugins/README.md"] {
             let text = try String(contentsOf: root.appending(path: list), encoding: .utf8)
             try PluginTemplate.write(text, to: folder.url.appending(path: list).path)
         }
@@ -117,6 +154,8 @@ struct PluginNewTests {
         ] {
             #expect(registration.contains(line + "\n"), "\(line)")
         }
+        let taken = try #require(files[Self.takenNames])
+        #expect(taken.contains(#"        "ChaparMyChat", "ChaparMyChatSimulator", "ChaparMyChatTests","# + "\n"))
         let row = "| `MyChat` | Plugin Options Backend |  |  |  |  |  |  | Wire Rejections |"
         #expect(files["Plugins/README.md"]?.contains(row) == true)
         #expect(try await Program.run(["plugin", "new", "MyChat", "--here"], in: folder.url).status == 2)
@@ -128,6 +167,10 @@ struct PluginNewTests {
         defer { folder.remove() }
         for name in ["MyChat", "MyMail"] {
             #expect(try await Program.run(["plugin", "new", name, "--here"], in: folder.url).status == 0)
+        }
+        for name in ["Mychat", "MyChatSimulator"] {
+            let twice = try await Program.run(["plugin", "new", name, "--here"], in: folder.url)
+            #expect(twice.status == 2 && twice.errors.contains("has a target Chapar\(name)"), "\(twice.errors)")
         }
         let files = Self.files(in: folder.url)
         let registration = try #require(files["Sources/chapar/Plugins.swift"])

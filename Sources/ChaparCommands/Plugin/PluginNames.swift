@@ -15,14 +15,6 @@ struct PluginNames {
     /// The program with its gateway.
     let program: String
 
-    /// The names that Chapar's own plugins, or Swift, use.
-    private static let taken: Set<String> = [
-        "apns", "fcm", "hms", "onesignal", "idpush", "altcraft", "chabok", "service", "http", "push", "core", "http1",
-        "http2",
-        "gateway", "commands", "sandbox", "testing", "queue", "oauth", "composition", "json", "release-notes", "test",
-        "known",
-    ]
-
     /// Makes the names from the name of a platform; throws when that is not a valid name.
     init(_ name: String, program: String? = nil) throws {
         let parts = name.split(separator: "-", omittingEmptySubsequences: false)
@@ -40,16 +32,33 @@ struct PluginNames {
         }
         let words = kind.split(separator: "-")
         let isCapital = name == name.uppercased() && !name.contains("-")
-        guard !Self.taken.contains(kind) else {
-            throw ValidationError("\"\(name)\" is a name of Chapar's: take another.")
-        }
         self.kind = kind
         type = isCapital ? name : words.map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
         member =
             words.prefix(1).joined() + words.dropFirst().map { $0.prefix(1).uppercased() + $0.dropFirst() }.joined()
         self.program = program ?? "\(kind)-gateway"
-        guard BackendRegistry.isName(self.program) else {
-            throw ValidationError("\"\(self.program)\" is no name of a program: letters, digits, - and _.")
+        guard !TakenNames.words.contains(kind), !targets.contains(where: TakenNames.isTarget) else {
+            throw ValidationError("\"\(name)\" is a name of Chapar's: take another.")
+        }
+        guard !TakenNames.keywords.contains(member) else {
+            throw ValidationError("\"\(name)\" is a reserved word of Swift: take another.")
+        }
+        try checkProgram()
+    }
+
+    /// The targets of the plugin, besides its program.
+    var targets: [String] { ["Chapar\(type)", "Chapar\(type)Simulator", "Chapar\(type)Tests"] }
+
+    /// Throws when the program's name is not valid, or that of another target.
+    private func checkProgram() throws {
+        guard BackendRegistry.isName(program), program.first?.isLetter == true else {
+            throw ValidationError("\"\(program)\" is no name of a program: letters, digits, - and _, a letter first.")
+        }
+        guard !TakenNames.isTarget(program) else {
+            throw ValidationError("\"\(program)\" is a module of Chapar's or Swift's: take another --program.")
+        }
+        guard !targets.contains(where: { $0.lowercased() == program.lowercased() }) else {
+            throw ValidationError("\"\(program)\" is a target of the plugin: take another --program.")
         }
     }
 

@@ -38,6 +38,10 @@ struct PluginTree {
         // All edits are made in memory before anything is written.
         let edits = try [
             edit("Package.swift") { text in
+                let manifest = text.lowercased()
+                for target in names.targets where manifest.contains("\"\(target.lowercased())\"") {
+                    throw CommandFailure("Package.swift has a target \(target): take another name.", .usage)
+                }
                 try insert(&text, #".library(name: "ChaparService", targets: ["ChaparService"]),"#) {
                     $0.replacing("ChaparService", with: module)
                 }
@@ -52,6 +56,11 @@ struct PluginTree {
                 }
                 try insert(&text, #""ChaparReleaseNotes", "ChaparReleaseNotesCommand", "ChaparService","#) { line in
                     "\(line.prefix { $0 == " " })\"\(module)\", \"\(module)Simulator\","
+                }
+            },
+            edit("Sources/ChaparCommands/Plugin/TakenNames.swift") { text in
+                try insert(&text, #""ChaparService", "ChaparServiceSimulator", "ChaparServiceTests","#) { line in
+                    line.replacing("ChaparService", with: module)
                 }
             },
             edit("Sources/chapar/Plugins.swift") { text in

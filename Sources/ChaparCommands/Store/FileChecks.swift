@@ -159,7 +159,12 @@ struct FileChecks {
             : "no key: whoever may read the database can read the credentials in it"
         let isNeeded = loaded.settings.contains { $0.path.hasSuffix(".auth.kind") && $0.value == "oauth2_refresh" }
         return isNeeded
-            ? Diagnosis("encryption", .warning, words, fix: "Give one: store.encryption, see the operations article.")
+            ? Diagnosis(
+                "encryption",
+                .warning,
+                words,
+                fix: "Set store.encryption: see docs/Operations.md, \"Encrypted credentials\"."
+            )
             : Diagnosis("encryption", .ok, words)
     }
 

@@ -121,6 +121,44 @@ struct JourneysDocumentTests {
         #expect(Set(listed) == Set(there))
     }
 
+    @Test("The folders of the plugins are those of the sources")
+    func foldersOfPlugins() throws {
+        let line = try #require(try Self.page().split(separator: "\n").first { $0.hasPrefix("A plugin's folders: ") })
+        let listed = Set(line.matches(of: #/`(\w+)`/#).map { String($0.output.1) })
+        let plugins = Self.root.appending(path: "Plugins").path
+        var found: Set<String> = []
+        for plugin in try FileManager.default.contentsOfDirectory(atPath: plugins) where !plugin.contains(".") {
+            let names = try FileManager.default.contentsOfDirectory(atPath: "\(plugins)/\(plugin)")
+            found.formUnion(names.filter { !$0.contains(".") })
+        }
+        // A target of its own has a row among the modules.
+        #expect(found.subtracting(["SDK", "Command", "Simulator"]).subtracting(listed).sorted() == [])
+        #expect(found.count > 8)
+    }
+
+    @Test("Every type that the page names is declared")
+    func types() throws {
+        let manifest = try String(contentsOf: Self.root.appending(path: "Package.swift"), encoding: .utf8)
+        var known = Set(manifest.matches(of: #/"(\w+)"/#).map { String($0.output.1) }).union(["Sources", "Tests"])
+        for place in ["Sources", "Plugins", "Tests"] {
+            let files = try #require(
+                FileManager.default.enumerator(at: Self.root.appending(path: place), includingPropertiesForKeys: nil)
+            )
+            for case let file as URL in files {
+                if !file.lastPathComponent.contains(".") { known.insert(file.lastPathComponent) }
+                guard file.pathExtension == "swift" else { continue }
+                let code = try String(contentsOf: file, encoding: .utf8)
+                let types = code.matches(of: #/\b(?:struct|class|enum|protocol|actor|typealias) ([A-Z]\w+)/#)
+                known.formUnion(types.map { String($0.output.1) })
+            }
+        }
+        // `XOptions` is the type of each platform.
+        let named = Set(try Self.page().matches(of: #/`([A-Z]\w+)`/#).map { String($0.output.1) })
+            .filter { !$0.hasPrefix("X") || !known.contains("APNs\($0.dropFirst())") }
+        #expect(named.count > 40)
+        #expect(named.subtracting(known).sorted() == [], "the page names types that are not there")
+    }
+
     @Test("The folders of the gateway have a text each")
     func folders() throws {
         let names = try Self.gateway.flatMap { try Self.folders(of: $0) }

@@ -78,6 +78,16 @@ struct ModulesDocumentTests {
         }
     }
 
+    @Test("names, with the text above it, every folder of Sources, and the simulator within one")
+    func everyFolder() throws {
+        let page = try Self.text("docs/Architecture.md")
+        let folders = try FileManager.default.contentsOfDirectory(atPath: Self.root.appending(path: "Sources").path)
+        #expect(folders.count > 20)
+        for name in folders + ["ChaparOAuthSimulator"] {
+            #expect(page.contains("`\(name)`"), "\(name)")
+        }
+    }
+
     @Test("names what the files of a module import")
     func importsOfModules() throws {
         let own = try Self.modules()

@@ -6,7 +6,7 @@ public import ChaparCore
 ///
 /// The service takes `POST` requests with a batch of messages and answers 200 with an outcome for each. It checks the
 /// signature (Standard Webhooks), and it must treat a message id that it has seen as done, since a request whose answer
-/// is lost comes again. The whole contract is in the article *Any language* of the documentation.
+/// is lost comes again. `docs/platforms/Service.md` has the whole contract.
 public final class ServiceBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "http"

@@ -72,7 +72,7 @@ struct ConformanceNeed<Subject: Sendable>: Sendable {
 public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvertible {
     /// The promise, as the end of a sentence that begins with "it".
     public let name: String
-    /// The source of the promise: the declaration whose documentation makes it, or the article.
+    /// The source of the promise: the declaration whose documentation makes it, or the page.
     public let source: String
     /// The consequence of a broken promise.
     public let why: String
@@ -88,7 +88,7 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
     ///
     /// - Parameters:
     ///   - name: The promise, as the end of a sentence that begins with "it".
-    ///   - source: The declaration or article that makes the promise.
+    ///   - source: The declaration or page that makes the promise.
     ///   - why: The consequence of a broken promise.
     ///   - wantsHaste: Whether it waits for a deadline of the subject's.
     ///   - body: Throws a ``ConformanceFailure`` that says what was seen.

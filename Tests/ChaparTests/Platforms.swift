@@ -19,7 +19,7 @@ enum Platforms {
         return kinds
     }()
 
-    /// What the README and the articles speak of and the program lacks: nothing, unless a plugin was deleted.
+    /// What the README and the pages of docs speak of and the program lacks: nothing, unless a plugin was deleted.
     static let missing = Set([
         "apns", "fcm", "hms", "onesignal", "idpush", "altcraft", "chabok", "http", "release_notes",
     ]).subtracting(registered)

@@ -4,7 +4,7 @@ internal import ChaparSimulator
 
 /// Chabok's REST API in one state: authorizes and routes calls, and makes LoopBack's errors.
 ///
-/// Sends are in ``ChabokSends``, everything about devices in the extension beside.
+/// One extension has the sends (`ChabokHandler+Sending.swift`), another the calls about devices.
 struct ChabokHandler: SandboxHandler {
     /// A call in the form that the rules read.
     struct Call {

@@ -5,7 +5,7 @@ extension BackendConformance {
     static let troubles: [Check] = [
         Check(
             "ends a send by its deadline when the platform never answers, and tells what it knows",
-            source: "article Write a plugin: a deadline for every wait; DeliveryOutcome.unknown(_:)",
+            source: "docs/Plugins.md: a deadline for every wait; DeliveryOutcome.unknown(_:)",
             why: "A send without an end stops its backend's queue.",
             wantsHaste: true,
             needs: [.disturb],

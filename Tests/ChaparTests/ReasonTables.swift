@@ -17,6 +17,7 @@ struct ReasonTables {
         ("unknown", "Follows on_unknown of the route. Without one"),
         ("marks the token invalid", "Marks the token invalid: it gets nothing more"),
         ("leaves the backend out", "Leaves this backend out for the token"),
+        ("stops the backend", "Believes none of it"),
     ]
     private static let actions: [Name] = [
         ("mend the section", "Mend the backend's section, or the account"),
@@ -28,6 +29,7 @@ struct ReasonTables {
         ("doctor, if it lasts", "Nothing for one message. If it lasts, run doctor"),
         ("compare the environment", "Compare the backend's environment, app and project"),
         ("nothing, unless many", "Nothing: the app registers again at its next start. For many"),
+        ("decide", "Compare environment, topic and project"),
     ]
     /// The number of rows from which on a text must have a name.
     private static let shared = 3

@@ -38,7 +38,7 @@ package struct EventsAPI: Sendable {
 
     /// Answers a request; without a number the stream begins with events from now on.
     package func open(_ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["after", "last", "types", "workers", FormerName.workers.former.description])
+        try scope.allowParameters(["after", "last", "types", "workers"], renamed: [.workers])
         guard !state.isDraining else { throw .draining }
         let filter = try EventFilter(scope.parameter("types"))
         let resumed = try Self.position(scope)

@@ -4,8 +4,14 @@ internal import ChaparCore
 
 /// The members that an object of a request may have; the raw value is the index in ``names``.
 protocol RequestField: RawRepresentable<Int>, Sendable {
-    /// The names in the API, in the order of the cases.
+    /// The names in the API, former ones among them, in the order of the cases.
     static var names: [String] { get }
+    /// The names whose former ones are in ``names``; none by default.
+    static var renamed: [FormerName] { get }
+}
+
+extension RequestField {
+    static var renamed: [FormerName] { [] }
 }
 
 /// Typed reads that report a wrong value instead of stopping, so that one pass finds every mistake.
@@ -27,7 +33,7 @@ extension JSONScanner {
         let names = Field.names
         try object { (scanner, name) throws(JSONSyntaxError) in
             guard let index = names.firstIndex(of: name), let field = Field(rawValue: index) else {
-                issues.add("\(pointer())/\(pointerStep(name))", "unknown_field", unknownField(name, names))
+                issues.add("\(pointer())/\(pointerStep(name))", "unknown_field", unknownField(name, Field.self))
                 return try scanner.skip()
             }
             guard seen & (1 << UInt32(clamping: index)) == 0 else {
@@ -179,7 +185,10 @@ private func hasControlCharacter(_ text: String) -> Bool {
     }
 }
 
-/// Returns the sentence about an unknown name, with the nearest known one.
-func unknownField(_ name: String, _ names: [String]) -> String {
-    didYouMean(name, names) ?? "There is no such field here. Known: \(names.joined(separator: ", "))."
+/// Returns the sentence about an unknown name, with the nearest known one; it names present names only.
+private func unknownField<Field: RequestField>(_ name: String, _ type: Field.Type) -> String {
+    let former = Field.renamed.map(\.former.description)
+    let known = Field.names.filter { !former.contains($0) }
+    return didYouMean(name, known, renamed: Field.renamed)
+        ?? "There is no such field here. Known: \(known.joined(separator: ", "))."
 }

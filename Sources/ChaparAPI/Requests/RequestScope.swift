@@ -98,11 +98,13 @@ package struct RequestScope: Sendable {
     }
 
     /// Refuses unknown parameters: a misspelt filter must not look like one that found nothing.
-    func allowParameters(_ names: [String]) throws(Problem) {
+    ///
+    /// The former names of `renamed` are allowed as well; suggestions name the present ones only.
+    func allowParameters(_ names: [String], renamed: [FormerName] = []) throws(Problem) {
         for pair in query.split(separator: "&") {
             let name = String(pair.prefix { $0 != "=" })
-            guard names.contains(name) else {
-                let hint = didYouMean(name, names) ?? "there is no such parameter here."
+            guard names.contains(name) || renamed.contains(where: { $0.former.description == name }) else {
+                let hint = didYouMean(name, names, renamed: renamed) ?? "there is no such parameter here."
                 throw .badParameter(String(name.prefix(64)), hint)
             }
         }

@@ -39,18 +39,24 @@ struct CheckCommand: AsyncParsableCommand {
         return "\(file.path) is good: \(all); \(routes) route\(routes == 1 ? "" : "s")."
     }
 
-    /// A part of the configuration that does not work because of its dates: the gateway starts without it.
+    /// A part of the configuration that does not work because of its dates, without which the gateway starts; or a key
+    /// under its former name.
     struct Warning: Equatable {
         var path: String
         var problem: String
     }
 
-    /// Returns warnings of credentials that have expired, or are not valid yet, and of API keys that have expired.
+    /// Returns warnings of keys under their former names, of credentials that have expired or are not valid yet, and
+    /// of API keys that have expired.
     static func warnings(_ loaded: LoadedConfiguration, at now: Date) -> [Warning] {
         var warnings = loaded.backends.compactMap { configured -> Warning? in
             guard let problem = configured.backend.credentialProblem(at: now) else { return nil }
             let words = problem.detail ?? problem.reason
             return Warning(path: "backends.\(configured.name)", problem: "\(words) Until then the backend is parked.")
+        }
+        warnings += loaded.warnings.map { warning in
+            let fix = warning.fix.map { " " + $0 } ?? ""
+            return Warning(path: warning.path, problem: "\(warning.problem) (\(warning.origin)).\(fix)")
         }
         // Only on the gateway's own machine is it known whether it runs in a container and may write to its folder.
         if loaded.configuration.store.kind == .postgres, FirstKey.isNeeded(loaded.configuration) {

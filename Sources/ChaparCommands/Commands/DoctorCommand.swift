@@ -59,6 +59,9 @@ struct DoctorCommand: AsyncParsableCommand {
                         : Diagnosis("file", .ok, "\(file.path) is good, \(count) backend\(count == 1 ? "" : "s")")
                 )
             )
+            findings += loaded.warnings.map {
+                ("configuration", Diagnosis($0.path, .warning, "\($0.origin): \($0.problem)", fix: $0.fix))
+            }
             findings += await HostChecks.run(loaded.configuration).map { ("host", $0) }
             findings += FileChecks(path: file.path, loaded: loaded, backups: backups).run().map { ("files", $0) }
             findings += await BackendChecks.run(loaded.backends, within: .milliseconds(clamping: timeout * 1000))

@@ -55,8 +55,8 @@ struct RetryCommand: AsyncParsableCommand {
                 let reason = pause["reason"]?.words.map { ": \($0)" } ?? ""
                 let until = pause["until"]?.words.map { ", until \($0)" } ?? ""
                 let recipients = pause["recipients"]?.integerValue.map { " (\($0))" } ?? ""
-                let kind = (pause["pause"]?.words ?? "").replacing("_", with: " ")
-                lines.append("\(title): \(kind)\(recipients)\(reason)\(until)")
+                let kind = FormerName.invalidationsQuarantined.current(pause["pause"]?.words ?? "")
+                lines.append("\(title): \(kind.replacing("_", with: " "))\(recipients)\(reason)\(until)")
             }
         }
         add("ended", "ended")

@@ -8,7 +8,7 @@ struct QuarantinedCommand: AsyncParsableCommand {
         let (program, old) = (GatewayProgram.current.name, FormerName.quarantined.former.description)
         return CommandConfiguration(
             commandName: "quarantined",
-            abstract: "Show the dead-token verdicts that a gateway quarantined.",
+            abstract: "Show the invalidations that a gateway quarantined.",
             discussion: """
                 When too many answers of a platform declare tokens dead, the gateway believes none of them: a wrong
                 environment or topic looks exactly like that. The tokens count as alive and the backend stands still until
@@ -18,7 +18,7 @@ struct QuarantinedCommand: AsyncParsableCommand {
         )
     }
 
-    @Option(help: "List the devices that the verdicts of this backend are about.")
+    @Option(help: "List the devices whose tokens the invalidations of this backend are about.")
     var backend: String?
 
     @OptionGroup var gateway: GatewayAddress
@@ -85,11 +85,11 @@ struct QuarantinedCommand: AsyncParsableCommand {
     }
 }
 
-/// `chapar devices release`: marks the quarantined tokens invalid: the verdicts were right.
+/// `chapar devices release`: marks the quarantined tokens invalid: the platform was right.
 struct ReleaseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
-        abstract: "Believe the quarantined dead-token verdicts of a backend; it goes on sending.",
+        abstract: "Let the quarantined invalidations of a backend take effect; it goes on sending.",
         discussion: "The tokens get a tombstone. A device that registers again ends it."
     )
 
@@ -106,7 +106,7 @@ struct ReleaseCommand: AsyncParsableCommand {
 struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "discard",
-        abstract: "Forget the quarantined dead-token verdicts of a backend; it goes on sending.",
+        abstract: "Drop the quarantined invalidations of a backend; it goes on sending.",
         discussion: "Mend the configuration first (environment, topic, project), or they will come again."
     )
 

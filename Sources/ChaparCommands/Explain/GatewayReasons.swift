@@ -133,6 +133,20 @@ enum GatewayReasons {
             "Compare environment, topic and project; then devices discard, or devices release if it is true."
         ),
         guide(
+            "invalidations_quarantined",
+            "waiting",
+            "Too many tokens were declared dead at once, which a wrong environment or topic looks like.",
+            "Believes none of it and stops the backend.",
+            "Compare environment, topic and project; then devices discard, or devices release if it is true."
+        ),
+        guide(
+            "invalidated_before",
+            "waiting",
+            "The token was marked invalid in the minutes before too many tokens were declared dead at once.",
+            "Quarantines it with the others: it counts as alive until an operator decides.",
+            "Compare environment, topic and project; then devices discard, or devices release if it is true."
+        ),
+        guide(
             "mass_invalidation",
             "waiting",
             "Too many tokens were declared dead at once, which a wrong environment or topic looks like.",

@@ -57,6 +57,7 @@ struct GatewayAssembly: Sendable {
         adjust(&configuration)
         if let refusal = FirstKey.refusal(configuration, path) { throw refusal }
         log.replace(configuration.log)
+        Self.logWarnings(of: loaded, logger)
         let keys: SealingKeys
         do {
             keys = try configuration.store.encryption.keys()
@@ -112,6 +113,7 @@ struct GatewayAssembly: Sendable {
                     )
                 )
                 log.replace(loaded.configuration.log)
+                Self.logWarnings(of: loaded, logger)
                 warnOfRestart(from: old, to: loaded.configuration)
             }
         } catch {
@@ -134,6 +136,13 @@ struct GatewayAssembly: Sendable {
             try FirstKey.put(into: &configuration, store: store, logger: logger)
         } catch {
             throw ConfigurationError([ConfigIssue(path: "auth", origin: .builtIn, problem: error.description)])
+        }
+    }
+
+    /// Logs the warnings of a configuration that is put in force.
+    private static func logWarnings(of loaded: LoadedConfiguration, _ logger: Logger) {
+        for warning in loaded.warnings {
+            logger.warning("the configuration needs a change", metadata: ["warning": "\(warning)"])
         }
     }
 

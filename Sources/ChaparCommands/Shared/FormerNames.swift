@@ -1,5 +1,11 @@
 import ChaparCore
 
+extension FormerName {
+    /// Returns the present name for the former one, and any other text as it is: for sentences, which name the present
+    /// one.
+    func current(_ name: String) -> String { name == former.description ? present.description : name }
+}
+
 /// Reads answers of gateways that know a field by its former name only.
 ///
 /// Gateways show both names (``FormerName``); one of an older version, which the commands may meet during an upgrade,

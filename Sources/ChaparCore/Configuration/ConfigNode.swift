@@ -22,6 +22,10 @@ public struct ConfigNode: Sendable, Hashable {
         public var keyOrigin: ConfigOrigin
         /// The value.
         public var node: ConfigNode
+        /// The rank of the map that wrote the key: 0 for the map itself, more for each map that it merges (`<<`).
+        ///
+        /// Entries of the lower rank override those of the higher one. Keys of one map have one rank.
+        package var mergeRank = 0
 
         /// Makes an entry.
         public init(key: String, keyOrigin: ConfigOrigin, node: ConfigNode) {

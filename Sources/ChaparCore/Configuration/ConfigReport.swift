@@ -14,6 +14,8 @@ public final class ConfigReport {
 
     /// The mistakes so far.
     public private(set) var issues: [ConfigIssue] = []
+    /// The warnings about values in force, such as a key under its former name.
+    package private(set) var warnings: [ConfigIssue] = []
     /// The values read so far, defaults included.
     public private(set) var settings: [Setting] = []
     /// The keys that sections read, in the order of reading.
@@ -31,6 +33,9 @@ public final class ConfigReport {
         issue.fix = issue.fix?.withoutAddressCredentials
         issues.append(issue)
     }
+
+    /// Adds a warning, which refuses nothing.
+    func warn(_ warning: ConfigIssue) { warnings.append(warning) }
 
     func note(_ path: String, _ value: String?, _ origin: ConfigOrigin) {
         settings.append(Setting(path: path, value: value?.withoutAddressCredentials, origin: origin))

@@ -50,18 +50,32 @@ public final class ConfigSection {
 
     /// Accepts a key under its former name as well; call this before the key is read.
     ///
-    /// A file with both names is an issue: which of the two values is meant cannot be known. Documents, suggestions and
-    /// the values in force name the present one only.
+    /// The former name is a warning. A map with both names is an issue: which of the two values is meant cannot be
+    /// known. Where one of them comes from a merged map (`<<`), it is overridden, as a key of the same name is.
+    /// Documents, suggestions and the values in force name the present one only.
     package func accept(_ name: FormerName) {
         let (key, old) = (name.present.description, name.former.description)
-        guard let index = entries.firstIndex(where: { $0.key == old }) else { return }
-        guard !entries.contains(where: { $0.key == key }) else {
-            known.insert(old)
-            reject(old, "is the old name of \(key), which is there as well", fix: "Leave \(old) out.")
-            return
+        guard let former = entries.first(where: { $0.key == old }) else { return }
+        if let present = entries.first(where: { $0.key == key }) {
+            guard former.mergeRank != present.mergeRank else {
+                known.insert(old)
+                reject(old, "is the old name of \(key), which is there as well", fix: "Leave \(old) out.")
+                return
+            }
+            let overridden = former.mergeRank < present.mergeRank ? key : old
+            entries.removeAll { $0.key == overridden }
         }
+        guard let index = entries.firstIndex(where: { $0.key == old }) else { return }
         entries[index].key = key
         formerNames[key] = old
+        report.warn(
+            ConfigIssue(
+                path: join(old),
+                origin: former.keyOrigin,
+                problem: "is the old name of \(key) and ends with the next minor version",
+                fix: "Write \(key)."
+            )
+        )
     }
 
     /// Whether the key has a value in the file; asking counts the key as known.

@@ -1,6 +1,16 @@
-internal import ChaparCore
+package import ChaparCore
 
 /// Returns `Did you mean …?` when a known name is near.
-package func didYouMean(_ word: String, _ known: some Sequence<String>) -> String? {
-    Suggestion.nearest(to: String(word.unicodeScalars.prefix(64)), among: known).map { "Did you mean \"\($0)\"?" }
+///
+/// Words near a former name in `renamed` get the present one, whether or not `known` has the former name.
+package func didYouMean(
+    _ word: String,
+    _ known: some Sequence<String>,
+    renamed: [FormerName] = []
+) -> String? {
+    let names = known + renamed.map(\.former.description)
+    return Suggestion.nearest(to: String(word.unicodeScalars.prefix(64)), among: names).map { nearest in
+        let name = renamed.first { $0.former.description == nearest }?.present.description ?? nearest
+        return "Did you mean \"\(name)\"?"
+    }
 }

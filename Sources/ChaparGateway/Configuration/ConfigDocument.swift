@@ -86,6 +86,16 @@ struct ConfigDocument {
     ) throws(UnreadableDocument) -> [ConfigNode.Entry] {
         var own: [ConfigNode.Entry] = []
         var merged: [ConfigNode.Entry] = []
+        var lastRank = 0
+        /// Adds the entries of a merged map; the keys of each map keep a rank of their own.
+        func merge(_ entries: [ConfigNode.Entry]) {
+            let base = lastRank + 1
+            for var entry in entries {
+                entry.mergeRank += base
+                lastRank = max(lastRank, entry.mergeRank)
+                merged.append(entry)
+            }
+        }
         for (keyNode, valueNode) in mapping {
             let keyOrigin = origin(of: keyNode)
             guard let key = keyNode.scalar?.string else {
@@ -102,9 +112,9 @@ struct ConfigDocument {
                 continue
             }
             switch value.value {
-            case .map(let entries): merged += entries
+            case .map(let entries): merge(entries)
             case .list(let maps):
-                for case .map(let entries) in maps.map(\.value) { merged += entries }
+                for case .map(let entries) in maps.map(\.value) { merge(entries) }
             default: issues.append(ConfigIssue(path: path, origin: keyOrigin, problem: "\"<<\" must name a map"))
             }
         }

@@ -138,7 +138,8 @@ public struct ConfigurationLoader {
             backends: backends,
             modules: modules,
             settings: report.settings.map(interpolation.presentable),
-            keys: report.keys
+            keys: report.keys,
+            warnings: report.warnings
         )
     }
 }
@@ -193,6 +194,8 @@ public struct LoadedConfiguration: Sendable {
     public let settings: [ConfigReport.Setting]
     /// Every key that was read, whether or not the file has it.
     let keys: [ConfigKey]
+    /// The warnings about values in force, such as a key under its former name.
+    package let warnings: [ConfigIssue]
 }
 
 /// The reader of the files that a configuration names, relative to its folder.

@@ -194,6 +194,21 @@ struct APIDevicesTests {
         #expect(try await harness.devices.device("a") == nil)
     }
 
+    @Test("suggests the present name for a member that is near the old one", arguments: ["Held", "hold"])
+    func nearFormerName(member: String) async throws {
+        let reply = try await APIHarness().send(.put, "/v1/devices/a", Self.dead(#""\#(member)":true"#))
+        #expect(reply.status == 422)
+        let detail = reply.json["errors"]?.arrayValue?.first?["detail"]?.stringValue
+        #expect(detail == "Did you mean \"quarantined\"?")
+    }
+
+    @Test("lists the known members without the old name of one")
+    func knownMembers() async throws {
+        let reply = try await APIHarness().send(.put, "/v1/devices/a", Self.dead(#""zzz":true"#))
+        let detail = reply.json["errors"]?.arrayValue?.first?["detail"]?.stringValue ?? ""
+        #expect(detail.hasSuffix("Known: as_of, at, backend, reason, quarantined."), "\(detail)")
+    }
+
     @Test("suggests the nearest word")
     func suggestions() async throws {
         let harness = APIHarness()

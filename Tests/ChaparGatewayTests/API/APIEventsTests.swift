@@ -137,6 +137,14 @@ struct APIEventsTests {
         #expect(detail.contains("workers") && detail.contains("leave \"lanes\" out"), "\(detail)")
     }
 
+    @Test("suggests the present name for a parameter that is near the old one", arguments: ["Lanes", "lane", "worker"])
+    func nearFormerName(parameter: String) async throws {
+        let reply = try await APIHarness().send(.get, "/v1/events?\(parameter)=1")
+        #expect(reply.status == 400)
+        let detail = reply.json["detail"]?.stringValue ?? ""
+        #expect(detail.contains("Did you mean \"workers\"?") && !detail.contains("\"lanes\""), "\(detail)")
+    }
+
     @Test("gives a sign of life with the place in the stream when nothing happens")
     func heartbeat() async throws {
         let harness = APIHarness()

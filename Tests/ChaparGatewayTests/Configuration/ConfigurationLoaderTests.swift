@@ -93,6 +93,50 @@ struct ConfigurationLoaderTests {
         #expect(error?.issues.allSatisfy { $0.fix == "Leave patience out." } == true)
     }
 
+    @Test("An old name is a warning with its place, its present name and its end; a present name is none")
+    func formerNameWarning() throws {
+        let old = try ConfigurationLoader.sample().load(Self.withFallback(queue: "patience: 60", use: "patience: 5"))
+        #expect(old.warnings.map(\.path) == ["queue.patience", "routes[0].use.patience"])
+        #expect(old.warnings.map(\.origin.line) == [1, 3])
+        #expect(old.warnings.first?.origin.column == 10)
+        for warning in old.warnings {
+            #expect(warning.problem == "is the old name of fallback_after and ends with the next minor version")
+            #expect(warning.fix == "Write fallback_after.")
+        }
+        let present = Self.withFallback(queue: "fallback_after: 60", use: "fallback_after: 5")
+        #expect(try ConfigurationLoader.sample().load(present).warnings.isEmpty)
+    }
+
+    @Test(
+        "A key overrides one of a merged map, also when one of the two has the old name",
+        arguments: [
+            ("patience: 3", "<<: *u, fallback_after: 4", 4), ("fallback_after: 3", "<<: *u, patience: 4", 4),
+            ("patience: 3", "<<: *u", 3), ("patience: 3", "<<: [{ fallback_after: 5 }, *u]", 5),
+            ("fallback_after: 3", "<<: [{ patience: 5 }, *u]", 5),
+            ("patience: 3", "<<: { <<: *u, fallback_after: 6 }", 6),
+        ] as [(String, String, Int)]
+    )
+    func mergedFormerName(anchor: String, use: String, expected: Int) throws {
+        let text = """
+            backends: { ios: { kind: sample, token: x }, two: { kind: sample, token: y } }
+            routes:
+              - { match: { platform: ios }, use: &u { fallback: [ios, two], \(anchor) } }
+              - { use: { \(use) } }
+            """
+        let routes = try ConfigurationLoader.sample().load(text).configuration.routes
+        #expect(routes.map(\.plan.fallbackAfter) == [.seconds(3), .seconds(expected)])
+    }
+
+    @Test("Both names in one merged map are refused, as they are in its own place")
+    func mergedBothNames() throws {
+        let text = """
+            backends: { ios: { kind: sample, token: x }, two: { kind: sample, token: y } }
+            routes: [ { use: { <<: { patience: 3, fallback_after: 4 }, fallback: [ios, two] } } ]
+            """
+        let error = #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(text) }
+        #expect(error?.issues.map(\.path) == ["routes[0].use.patience"])
+    }
+
     @Test("Defaults stand when the file says nothing but a backend")
     func defaults() throws {
         let loaded = try ConfigurationLoader.sample().load("backends: { ios: { kind: sample, token: x } }")

@@ -42,6 +42,7 @@ struct DeviceChangeReader {
         static let names = [
             "as_of", "at", "backend", "reason", "quarantined", FormerName.quarantined.former.description,
         ]
+        static let renamed = [FormerName.quarantined]
     }
 
     /// Reads a body that is one device.

@@ -398,7 +398,7 @@ package final class TokenInvalidation: Sendable {
     private func takeBack(_ backend: String, since moment: Date) async throws(StoreError) {
         let earlier = try await devices?.quarantine(tombstonesOf: backend, since: moment) ?? 0
         guard earlier > 0 else { return }
-        observer.quarantinedInvalidations(backend: backend, reason: "buried_before", count: earlier)
+        observer.quarantinedInvalidations(backend: backend, reason: "invalidated_before", count: earlier)
     }
 
     /// Receives refusals of tokens that no other backend accepts either.

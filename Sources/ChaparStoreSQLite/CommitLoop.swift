@@ -34,24 +34,14 @@ final class CommitLoop {
     let archive: Archive
     let queueIndex: QueueIndex
     let backPressure: BackPressure
-    /// The changes of the current transaction; not checked for exclusive access, since one thread uses it, and often.
-    @exclusivity(unchecked) var pending = PendingChanges()
-    /// The time of the transaction, in milliseconds since 1970.
-    var now: Int64 = 0
+    let transaction: Transaction
+    let events: EventWriter
     /// Whether free pages can be returned to the file system.
     let givesPagesBack: Bool
     /// The bytes of a page.
     let pageBytes: Int64
-    /// The number of the newest committed event.
-    var lastEvent: Int64
-    /// The interval, in milliseconds, at which the newest committed event is noted outside of the database.
-    static let committedInterval: Int64 = 1_000
-    /// The time and the event of the last such note.
-    var committedNoted: (at: Int64, event: Int64)
     /// Whether the transaction writes something in any case.
     var isTryingLog = false
-    /// The place of the search for expired deliveries, and the findings of its current round.
-    var expiryRound = ExpiryRound()
     /// The last row that a purge has read, in the order in which deliveries became final.
     var purged = (changed: Int64.min, id: Int64.min)
     /// The state of the two clocks.
@@ -82,13 +72,13 @@ final class CommitLoop {
         clock = WriterClock(offset: opened.wallOffset)
         self.connection = connection
         self.queueIndex = queueIndex
-        lastEvent = opened.lastEvent
-        committedNoted = (.min, opened.lastEvent)
         backPressure = BackPressure(
             windowCapacity: core.options.windowCapacity,
             longestPause: core.options.longestPause
         )
         sql = try Statements(connection)
+        transaction = Transaction(core: core, queueIndex: queueIndex, connection: connection, sql)
+        events = EventWriter(transaction, sql, last: opened.lastEvent)
         givesPagesBack = opened.givesPagesBack
         pageBytes = opened.pageBytes
         archive = try Archive(connection)
@@ -133,9 +123,9 @@ final class CommitLoop {
         }
         queueIndex.forgetStagedRows()
         backPressure.releaseAll()
-        if lastEvent != committedNoted.event { core.noteCommitted(lastEvent) }
+        events.noteLast()
         // Pending closures refer to this loop, whose statements keep the connection from closing.
-        pending.reset()
+        transaction.pending.reset()
         core.handOver()
         for queue in queueIndex.queues {
             for ticket in queue.tickets { ticket.answer(.success([])) }
@@ -145,7 +135,7 @@ final class CommitLoop {
 
     /// Runs one transaction with everything in `batch`.
     private func cycle(_ batch: [StoreCommand]) {
-        now = core.time.steady.millisecondsSince1970
+        transaction.start(at: core.time.steady.millisecondsSince1970)
         var writes: [StoreCommand] = []
         for operation in batch {
             switch operation {
@@ -158,9 +148,9 @@ final class CommitLoop {
         }
         for queue in queueIndex.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
         measureFile()
-        if core.disk.hasEmptyLog(now: now) { tryLog() }
+        if core.disk.hasEmptyLog(now: transaction.now) { tryLog() }
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
-        noteCommitted()
+        events.noteCommitted()
         answerTimedOutClaims()
         backPressure.release()
         core.handOver()
@@ -172,14 +162,14 @@ final class CommitLoop {
     /// After a checkpoint SQLite begins the log anew; where something else has cut it SQLite goes on behind a hole.
     private func tryLog() {
         isTryingLog = true
-        if let failure = attempt([], handsOut: false) { core.status.record(failure, now: now) }
+        if let failure = attempt([], handsOut: false) { core.status.record(failure, now: transaction.now) }
         isTryingLog = false
         core.disk.lookAgain()
     }
 
     /// Repeats everything, each call in a transaction of its own.
     private func attemptSeparately(_ writes: [StoreCommand], after failure: StoreError) {
-        core.status.record(failure, now: now)
+        core.status.record(failure, now: transaction.now)
         if writes.count == 1, !hasTickets {
             writes[0].fail(failure)
             return
@@ -197,7 +187,7 @@ final class CommitLoop {
 
     /// Runs the calls in one transaction; returns nil when it was committed, and memory shows it.
     private func attempt(_ writes: [StoreCommand], handsOut: Bool = true) -> StoreError? {
-        pending.reset()
+        transaction.pending.reset()
         archive.reset()
         do throws(StoreError) {
             if handsOut { try followWallClock() }
@@ -207,31 +197,40 @@ final class CommitLoop {
             for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
             if handsOut { try writeOutOldest() }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
-            try archive.flush(now: now)
+            try archive.flush(now: transaction.now)
             try writeStagedRows()
             try writeLeases()
-            try writeEvents()
-            try writeFlows()
+            try events.write()
+            try transaction.writeFlows()
             if isTryingLog { try touch() }
-            if pending.isOpen {
+            if transaction.pending.isOpen {
                 try writeClock()
-                try sql.commit.run()
+                try transaction.commit()
             }
         } catch {
-            SQLStatement.resetAll(connection)
-            if pending.isOpen { _ = try? sql.rollback.run() }
-            rollBack()
+            transaction.rollBack()
             return error
         }
-        if pending.isOpen { core.status.recordSuccess() }
+        if transaction.pending.isOpen { core.status.recordSuccess() }
         apply()
         return nil
+    }
+
+    /// Applies the committed transaction to memory, tells observers and readers of events, and answers callers.
+    private func apply() {
+        transaction.apply()
+        events.apply()
+        transaction.notifyObservers()
+        core.feed.append(transaction.pending.events)
+        transaction.answerClaims()
+        for (rows, flow, reply) in transaction.pending.accepted { backPressure.accept(rows, in: flow, reply) }
+        for answer in transaction.pending.answers { answer() }
     }
 
     private func execute(_ operation: StoreCommand) throws(StoreError) {
         switch operation {
         case .enqueue, .record: break
-        default: try archive.flush(now: now)
+        default: try archive.flush(now: transaction.now)
         }
         switch operation {
         case .enqueue(let batch, let reply): try enqueue(batch, reply)
@@ -244,60 +243,35 @@ final class CommitLoop {
         case .move(let name, let other, let reply): try move(name, to: other, reply)
         case .endMove(let name): try endMove(of: name)
         case .publish(let events, let reply):
-            pending.events.append(contentsOf: events)
-            pending.answers.append { reply.succeed(()) }
+            transaction.pending.events.append(contentsOf: events)
+            transaction.pending.answers.append { reply.succeed(()) }
         case .saveState(let name, let value, let reply):
-            try saveState(name, value)
-            pending.answers.append { reply.succeed(()) }
+            try transaction.saveState(name, value)
+            transaction.pending.answers.append { reply.succeed(()) }
         case .purge(let retention, let reply): try purge(retention, reply)
         case .work(let work):
-            try begin()
-            pending.answers.append(try work.run(self))
+            try transaction.begin()
+            transaction.pending.answers.append(try work.run(self))
         case .claim, .inspect, .look: break
         }
     }
 
-    /// Opens the transaction, once something is to be written.
-    func begin() throws(StoreError) {
-        guard !pending.isOpen else { return }
-        try sql.begin.run()
-        pending.isOpen = true
-    }
-
-    /// Writes the flows that are new in this transaction.
-    func writeFlows() throws(StoreError) {
-        guard pending.isOpen else { return }
-        for flow in queueIndex.unsavedFlows {
-            sql.insertFlow.bind(1, flow.number)
-            // Memory applies a move after the commit, so the queue still has its former name.
-            sql.insertFlow.bind(2, pending.moves[flow.queue.name] ?? flow.queue.name)
-            sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
-            sql.insertFlow.bind(4, flow.caller)
-            try sql.insertFlow.run()
+    /// Sets the timer for the next moment when something is to be done.
+    ///
+    /// Returns true when that moment is now.
+    private func setTimer() -> Bool {
+        var next = Int64.max
+        for queue in queueIndex.queues where !queue.tickets.isEmpty {
+            for ticket in queue.tickets { next = min(next, ticket.until) }
+            if let due = queue.nextDue { next = min(next, due) }
         }
-    }
-
-    private func writeEvents() throws(StoreError) {
-        guard !pending.events.isEmpty else { return }
-        try begin()
-        let packed = EventPacking.pack(pending.events)
-        let statement = sql.insertEvents
-        statement.bind(1, lastEvent.adding(clamping: 1))
-        statement.bind(2, pending.events.count)
-        statement.bind(3, now)
-        try packed.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindBlob(4, borrowing: bytes)
-            _ = try statement.run()
-        }
-    }
-
-    /// Keeps a small value under a name, or removes it, as part of the transaction.
-    func saveState(_ name: String, _ value: [UInt8]?) throws(StoreError) {
-        try begin()
-        let statement = value == nil ? sql.deleteState : sql.saveState
-        statement.bind(1, name)
-        if let value { statement.bind(2, blob: value) }
-        try statement.run()
+        let now = core.time.steady.millisecondsSince1970
+        if let patience = core.feed.expire(now: now) { next = min(next, patience) }
+        if let look = core.outboxSignal.expire(now: now) { next = min(next, look) }
+        if let moment = events.nextNote { next = min(next, moment) }
+        if next <= transaction.now { return true }
+        if next < .max { core.timer.set(next) }
+        return false
     }
 
     private var hasTickets: Bool { queueIndex.queues.contains { !$0.tickets.isEmpty } }

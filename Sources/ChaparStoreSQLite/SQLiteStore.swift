@@ -325,7 +325,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
             let work = TableWork(rows: rows) { (writer) throws(StoreError) in
-                if isNew, let reason = writer.core.refusal(now: writer.now) {
+                if isNew, let reason = writer.core.refusal(now: writer.transaction.now) {
                     return { reply.fail(.full(reason: reason, retryAfter: .seconds(30))) }
                 }
                 if let refused = try refusal?(writer) { return { reply.fail(refused) } }

@@ -8,14 +8,14 @@ extension CommitLoop {
     /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries forbids it.
     func enqueue(_ batch: EnqueueBatch, _ reply: EnqueueReply) throws(StoreError) {
         if let entry = batch.idempotency, let known = try answer(to: entry) {
-            pending.answers.append { reply.succeed(known) }
+            transaction.pending.answers.append { reply.succeed(known) }
             return
         }
         if let refusal = refusal(of: batch) {
-            pending.answers.append { reply.fail(refusal) }
+            transaction.pending.answers.append { reply.fail(refusal) }
             return
         }
-        try begin()
+        try transaction.begin()
         let rows = batch.deliveries
         var firstFlow: Flow?
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
@@ -27,9 +27,9 @@ extension CommitLoop {
         }
         if let entry = batch.idempotency { try remember(entry) }
         if let firstFlow {
-            pending.accepted.append((rows, firstFlow, reply))
+            transaction.pending.accepted.append((rows, firstFlow, reply))
         } else {
-            pending.answers.append { reply.succeed(.accepted) }
+            transaction.pending.answers.append { reply.succeed(.accepted) }
         }
     }
 
@@ -40,7 +40,7 @@ extension CommitLoop {
         statement.bind(2, entry.key)
         guard try statement.next() else { return nil }
         defer { statement.reset() }
-        guard try statement.moment(2) > now else { return nil }
+        guard try statement.moment(2) > transaction.now else { return nil }
         return try statement.bytes(0) == entry.fingerprint ? .replayed(answer: statement.bytes(1)) : .keyReused
     }
 
@@ -55,9 +55,12 @@ extension CommitLoop {
     }
 
     private func refusal(of batch: EnqueueBatch) -> StoreError? {
-        if let reason = core.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
-        return batch.refusal(waiting: queueIndex.waiting + pending.added, bound: core.options.maximumWaiting) {
-            queueIndex.waiting(of: $0) + pending.added(by: $0)
+        if let reason = core.refusal(now: transaction.now) { return .full(reason: reason, retryAfter: .seconds(30)) }
+        return batch.refusal(
+            waiting: queueIndex.waiting + transaction.pending.added,
+            bound: core.options.maximumWaiting
+        ) {
+            queueIndex.waiting(of: $0) + transaction.pending.added(by: $0)
         }
     }
 
@@ -136,7 +139,7 @@ extension CommitLoop {
                 if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
                 try runWithRecipient(statement)
             }
-            if !isGiven { pending.append(.added(entry)) }
+            if !isGiven { transaction.pending.append(.added(entry)) }
         }
         note(new, expires: expires)
         return first.flow
@@ -155,16 +158,16 @@ extension CommitLoop {
         recipientText.removeAll(keepingCapacity: true)
         new.pointee.recipients[0].appendStoredForm(to: &recipientText)
         try runHead(sql.insertHead, new.pointee.content)
-        pending.append(.stored(flow, key))
+        transaction.pending.append(.stored(flow, key))
         note(new, expires: expires)
         return true
     }
 
     /// Records the deliveries, the expiry and the event of a new notification.
     private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
-        pending.add(new.pointee.recipients.count, by: new.pointee.caller)
-        pending.newExpiry = min(pending.newExpiry, expires)
-        pending.events.append(new.pointee.event)
+        transaction.pending.add(new.pointee.recipients.count, by: new.pointee.caller)
+        transaction.pending.newExpiry = min(transaction.pending.newExpiry, expires)
+        transaction.pending.events.append(new.pointee.event)
     }
 
     /// The head that a delivery shares with others of the same plan, and the flow it begins in.
@@ -267,7 +270,8 @@ extension CommitLoop {
     /// Claims a new delivery for a call that waits for it, when nothing comes before it.
     private func giveAtOnce(_ entry: Entry) -> Bool {
         let queue = entry.flow.queue
-        guard entry.due <= now, queue.isNext(entry, now: now), !queueIndex.isInFlight(entry.collapseKey),
+        guard entry.due <= transaction.now, queue.isNext(entry, now: transaction.now),
+            !queueIndex.isInFlight(entry.collapseKey),
             let assignment = assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
         else { return false }
         guard give(entry, to: assignment, waited: false) else { return false }
@@ -289,7 +293,7 @@ extension CommitLoop {
         // A claimed one ends when its owner would put it back.
         for older in try rivals(collapse, queue, recipientText, besides: id)
         where queueIndex.claims[older] == nil {
-            var reader = RowReader(self)
+            var reader = transaction.makeReader()
             guard let entry = try reader.entry(older) else { continue }
             try withdraw(entry, replacementEvent)
         }

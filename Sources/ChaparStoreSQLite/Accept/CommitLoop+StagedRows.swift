@@ -9,18 +9,18 @@ extension CommitLoop {
     ///
     /// It is not asked for notifications with a collapse ID: those are searched for among the rows.
     func staysInMemory(_ flow: Flow, due: Int64, bytes: Int) -> Bool {
-        due <= now && !pending.readsAgain
-            && flow.hasCapacity(for: pending.effects.count + 1, bytes: pending.bytes + bytes)
+        due <= transaction.now && !transaction.pending.readsAgain
+            && flow.hasCapacity(for: transaction.pending.effects.count + 1, bytes: transaction.pending.bytes + bytes)
     }
 
     /// Stages a new delivery without a row; ``recipientText`` has its recipient.
     func keep(_ entry: Entry, _ row: StagedRow.Row) {
         let staged: StagedRows
-        if let begun = pending.staged {
+        if let begun = transaction.pending.staged {
             staged = begun
         } else {
-            staged = queueIndex.makeStagedRows(at: now)
-            pending.staged = staged
+            staged = queueIndex.makeStagedRows(at: transaction.now)
+            transaction.pending.staged = staged
             stagedBytes.removeAll(keepingCapacity: true)
         }
         staged.add(entry, row)
@@ -36,15 +36,15 @@ extension CommitLoop {
 
     /// Writes the deliveries that this transaction stages, and removes staged rows whose deliveries all have rows now.
     func writeStagedRows() throws(StoreError) {
-        if let new = pending.staged {
-            try begin()
+        if let new = transaction.pending.staged {
+            try transaction.begin()
             sql.insertStagedRows.bind(1, new.number)
             try stagedBytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
                 sql.insertStagedRows.bindBlob(2, borrowing: bytes)
                 _ = try sql.insertStagedRows.run()
             }
         }
-        for staged in pending.emptied where staged.open == 0 {
+        for staged in transaction.pending.emptied where staged.open == 0 {
             sql.deleteStagedRows.bind(1, staged.number)
             try sql.deleteStagedRows.run()
         }
@@ -59,7 +59,9 @@ extension CommitLoop {
     /// Writes the rows of staged deliveries that may have expired, so that the search finds them.
     func writeOutForSearch() throws(StoreError) {
         for staged in queueIndex.staged
-        where staged.at <= now.subtracting(clamping: StagedRows.oldest) || staged.earliestExpiry <= now {
+        where staged.at <= transaction.now.subtracting(clamping: StagedRows.oldest)
+            || staged.earliestExpiry <= transaction.now
+        {
             try writeOut(staged)
         }
     }
@@ -76,7 +78,7 @@ extension CommitLoop {
     /// Writes the row of a delivery that waits or is claimed, when it has none.
     func writeOut(_ entry: Entry) throws(StoreError) {
         guard let stagedRow = entry.stagedRow else { return }
-        try begin()
+        try transaction.begin()
         recipientText.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipientText)
         bindShared(
@@ -100,7 +102,7 @@ extension CommitLoop {
             collapse: entry.collapse
         )
         try runHead(sql.insertHead, stagedRow.row.content)
-        if !isClaimed { pending.newExpiry = min(pending.newExpiry, stagedRow.row.expires) }
+        if !isClaimed { transaction.pending.newExpiry = min(transaction.pending.newExpiry, stagedRow.row.expires) }
         hasRow(entry, stagedRow)
     }
 
@@ -108,10 +110,10 @@ extension CommitLoop {
     /// row already.
     func archiveEnded(_ entry: Entry, as state: DeliveryState, _ attempt: [UInt8]?) throws(StoreError) -> Bool {
         guard entry.stagedRow != nil else { return false }
-        try begin()
+        try transaction.begin()
         guard let stagedRow = entry.takeStagedRow() else { return false }
         archive.add(entry, stagedRow.row, as: state, attempt: attempt, plan: packed(entry.head.plan))
-        pending.end(state)
+        transaction.pending.end(state)
         hasRow(entry, stagedRow)
         return true
     }
@@ -119,7 +121,7 @@ extension CommitLoop {
     private func hasRow(_ entry: Entry, _ stagedRow: StagedRow) {
         entry.stagedRow = nil
         stagedRow.staged.leave(stagedRow.index)
-        pending.written.append((entry, stagedRow))
-        if stagedRow.staged.open == 0 { pending.emptied.append(stagedRow.staged) }
+        transaction.pending.written.append((entry, stagedRow))
+        if stagedRow.staged.open == 0 { transaction.pending.emptied.append(stagedRow.staged) }
     }
 }

@@ -16,7 +16,7 @@ extension CommitLoop {
             }
         } catch {
             SQLStatement.resetAll(connection)
-            core.status.record(error, now: now)
+            core.status.record(error, now: transaction.now)
             for ticket in queue.tickets { ticket.answer(.failure(error)) }
             queue.tickets.removeAll()
         }
@@ -24,7 +24,7 @@ extension CommitLoop {
 
     /// Reads as many as are wanted, within the byte limit; one at least, so that it makes progress.
     private func loadWindow(of flow: Flow, wanted: Int) throws(StoreError) {
-        guard let frontier = flow.frontier, frontier.due <= now, flow.windowCount < wanted else { return }
+        guard let frontier = flow.frontier, frontier.due <= transaction.now, flow.windowCount < wanted else { return }
         let pageSize = max(core.options.pageSize, wanted - flow.windowCount)
         let page = sql.page
         page.bind(1, flow.number)
@@ -38,21 +38,21 @@ extension CommitLoop {
                 continue
             }
             let key = DueKey(due: due, id: try page.integer(1))
-            if keys.count == pageSize || key.due > now {
+            if keys.count == pageSize || key.due > transaction.now {
                 next = key
                 page.reset()
                 break
             }
             if queueIndex.claims[key.id] == nil { keys.append(key) }
         }
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         for key in keys {
             guard flow.hasCapacity(bytes: 0) || flow.windowCount == 0 else {
                 next = key
                 break
             }
             guard let entry = try reader.entry(key.id), !queueIndex.isHeld(key.id, entry.collapseKey) else { continue }
-            flow.load(entry, now: now)
+            flow.load(entry, now: transaction.now)
         }
         flow.advanceFrontier(to: next)
     }
@@ -61,7 +61,7 @@ extension CommitLoop {
     func handOut() {
         for queue in queueIndex.queues where !queue.tickets.isEmpty {
             while let assignment = assignment(for: queue),
-                let entry = queue.takeNext(now: now, normal: assignment.normal > 0)
+                let entry = queue.takeNext(now: transaction.now, normal: assignment.normal > 0)
             {
                 if give(entry, to: assignment, waited: true) { list(entry, assignment.lease) }
             }
@@ -70,7 +70,7 @@ extension CommitLoop {
 
     /// Returns the call that the next delivery of a queue goes to; nil when none waits.
     func assignment(for queue: BackendQueue) -> PendingChanges.Assignment? {
-        if let filling = pending.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
+        if let filling = transaction.pending.filling[ObjectIdentifier(queue)], !filling.isFull { return filling }
         while !queue.tickets.isEmpty {
             let ticket = queue.tickets.removeFirst()
             if ticket.isCancelled || ticket.limit <= 0 {
@@ -78,8 +78,8 @@ extension CommitLoop {
                 continue
             }
             let assignment = PendingChanges.Assignment(ticket, queueIndex.makeLease())
-            pending.assignments.append(assignment)
-            pending.filling[ObjectIdentifier(queue)] = assignment
+            transaction.pending.assignments.append(assignment)
+            transaction.pending.filling[ObjectIdentifier(queue)] = assignment
             return assignment
         }
         return nil
@@ -89,71 +89,46 @@ extension CommitLoop {
     func give(_ entry: Entry, to assignment: PendingChanges.Assignment, waited: Bool) -> Bool {
         guard queueIndex.claim(entry, under: assignment.lease) else { return false }
         assignment.take(entry)
-        pending.given.append((entry, waited))
+        transaction.pending.given.append((entry, waited))
         return true
     }
 
     /// Adds a claim to those that are written before they are given out: after a crash they must be known.
     func list(_ entry: Entry, _ lease: Lease) {
         // A transaction that accepts work for several queues alternates between their leases.
-        if let index = pending.listings.lastIndex(where: { $0.lease === lease }) {
-            pending.listings[index].deliveries.append(entry.id)
+        if let index = transaction.pending.listings.lastIndex(where: { $0.lease === lease }) {
+            transaction.pending.listings[index].deliveries.append(entry.id)
         } else {
-            pending.listings.append((lease, [entry.id]))
+            transaction.pending.listings.append((lease, [entry.id]))
         }
     }
 
     /// Writes the lists of new leases, and removes those of leases whose deliveries all came back.
     func writeLeases() throws(StoreError) {
-        for (lease, deliveries) in pending.listings {
-            try begin()
+        for (lease, deliveries) in transaction.pending.listings {
+            try transaction.begin()
             lease.isListed = true
             sql.insertLease.bind(1, lease.number)
             sql.insertLease.bind(2, blob: LeaseList.pack(deliveries))
             try sql.insertLease.run()
         }
-        for (number, count) in pending.endedClaims {
+        for (number, count) in transaction.pending.endedClaims {
             guard let lease = queueIndex.leases[number], lease.isListed, lease.remaining == count else { continue }
-            try begin()
+            try transaction.begin()
             sql.deleteLease.bind(1, number)
             try sql.deleteLease.run()
         }
-    }
-
-    /// Takes a delivery from its owner, as part of this transaction.
-    func endClaim(_ entry: Entry) {
-        _ = queueIndex.removeClaim(entry.id)
-        pending.taken.append(entry)
-        if let lease = entry.lease { pending.endedClaims[lease.number, default: 0] += 1 }
     }
 
     /// Answers the calls whose wait has ended.
     func answerTimedOutClaims() {
         for queue in queueIndex.queues where !queue.tickets.isEmpty {
             queue.tickets.removeAll { ticket in
-                guard ticket.isCancelled || ticket.until <= now else { return false }
+                guard ticket.isCancelled || ticket.until <= transaction.now else { return false }
                 ticket.answer(.success([]))
                 return true
             }
         }
-    }
-
-    /// Sets the timer for the next moment when something is to be done.
-    ///
-    /// Returns true when that moment is now.
-    func setTimer() -> Bool {
-        var next = Int64.max
-        for queue in queueIndex.queues where !queue.tickets.isEmpty {
-            for ticket in queue.tickets { next = min(next, ticket.until) }
-            if let due = queue.nextDue { next = min(next, due) }
-        }
-        let now = core.time.steady.millisecondsSince1970
-        if let patience = core.feed.expire(now: now) { next = min(next, patience) }
-        if let look = core.outboxSignal.expire(now: now) { next = min(next, look) }
-        if let moment = nextCommittedNote { next = min(next, moment) }
-        if next <= self.now { return true }
-        if next < .max { core.timer.set(next) }
-        return false
     }
 }
 

@@ -17,33 +17,38 @@ extension CommitLoop {
     /// Saves the clocks now and then, for the next process.
     func writeClock() throws(StoreError) {
         // When this transaction has saved a jump, `clock.offset` is still the one before it.
-        guard !pending.areClocksSaved, now.subtracting(clamping: clock.savedAt) >= Self.saveInterval else { return }
+        guard !transaction.pending.areClocksSaved,
+            transaction.now.subtracting(clamping: clock.savedAt) >= Self.saveInterval
+        else { return }
         try saveClocks(clock.offset)
     }
 
     /// Saves the clocks, so that the transaction writes something.
     func touch() throws(StoreError) {
-        try begin()
+        try transaction.begin()
         try saveClocks(clock.offset)
     }
 
     private func saveClocks(_ offset: Int64) throws(StoreError) {
-        var marks = [("steady", now), ("wall", now.adding(clamping: offset))]
+        var marks = [("steady", transaction.now), ("wall", transaction.now.adding(clamping: offset))]
         if let boot = core.time.bootTime {
             // Adjusted to the moment of the transaction, which began a little earlier.
-            let passed = core.time.steady.millisecondsSince1970.subtracting(clamping: now)
+            let passed = core.time.steady.millisecondsSince1970.subtracting(clamping: transaction.now)
             // `counted` is the steady time they belong to, since an older program saves only that.
-            marks += [("boot", boot.boot), ("uptime", boot.uptime.subtracting(clamping: passed)), ("counted", now)]
+            marks += [
+                ("boot", boot.boot), ("uptime", boot.uptime.subtracting(clamping: passed)),
+                ("counted", transaction.now),
+            ]
         }
         for (name, value) in marks {
             sql.saveMark.bind(1, name)
             sql.saveMark.bind(2, value)
             try sql.saveMark.run()
         }
-        pending.areClocksSaved = true
-        pending.answers.append {
+        transaction.pending.areClocksSaved = true
+        transaction.pending.answers.append {
             self.clock.offset = offset
-            self.clock.savedAt = self.now
+            self.clock.savedAt = self.transaction.now
         }
     }
 
@@ -52,18 +57,17 @@ extension CommitLoop {
         let offset = wallOffset
         let jump = offset.subtracting(clamping: clock.offset)
         guard jump.magnitude >= Self.smallestJump else { return }
-        try begin()
+        try transaction.begin()
         // Rows are read again, so everything needs one, also what this transaction adds.
         try writeOutAll()
-        pending.readsAgain = true
+        transaction.pending.readsAgain = true
         sql.shiftScheduled.bind(1, jump)
-        sql.shiftScheduled.bind(2, now)
+        sql.shiftScheduled.bind(2, transaction.now)
         try sql.shiftScheduled.run()
         try saveClocks(offset)
-        pending.answers.append { [queueIndex, core] in
+        transaction.pending.answers.append { [queueIndex, core] in
             for flow in queueIndex.flows { flow.readAgain() }
-            queueIndex.expiryFloor = .min
-            self.expiryRound = ExpiryRound()
+            queueIndex.expiry = ExpiryRound()
             core.status.logJump(milliseconds: jump)
         }
     }

@@ -74,7 +74,7 @@ extension SQLiteStore: TraceStore {
             let part = try body(writer)
             if !part.notifications.isEmpty {
                 let (name, value) = state(removed.union(part.notifications))
-                try writer.saveState(name, value)
+                try writer.transaction.saveState(name, value)
             }
             return part
         }
@@ -230,7 +230,7 @@ extension CommitLoop {
             connection,
             "UPDATE deliveries SET recipient = ?2, attempt_log = NULL, padding = NULL, collapse = NULL WHERE id = ?1"
         )
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         var removedBefore: Int64 = .min  // Deliveries below it went with their notification.
         for number in numbers where number >= removedBefore {
             row.bind(1, number)

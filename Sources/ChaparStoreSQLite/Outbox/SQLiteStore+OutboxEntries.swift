@@ -43,8 +43,8 @@ extension SQLiteStore: OutboxStore {
                 try writer.entryTable().claim(
                     of: backend,
                     limit: limit,
-                    until: writer.now.adding(clamping: lease.boundedMilliseconds),
-                    now: writer.now
+                    until: writer.transaction.now.adding(clamping: lease.boundedMilliseconds),
+                    now: writer.transaction.now
                 )
             }
             guard found.claims.isEmpty, time.steady.millisecondsSince1970 < until else { return found.claims }
@@ -59,8 +59,8 @@ extension SQLiteStore: OutboxStore {
         try await work(rows: results.count, isNew: false) { (writer) throws(StoreError) in
             let tables = try writer.entryTable()
             for result in results {
-                try tables.record(result, now: writer.now)
-                if let event = result.event { writer.pending.events.append(event) }
+                try tables.record(result, now: writer.transaction.now)
+                if let event = result.event { writer.transaction.pending.events.append(event) }
             }
             writer.notify(Set(results.map(\.claim.operation.backend)))
         }
@@ -106,7 +106,12 @@ extension SQLiteStore: OutboxStore {
             removed = try await work(rows: OutboxEntryTable.largestRemoval, isNew: false) {
                 (writer) throws(StoreError) in
                 defer { writer.notify([backend]) }
-                return try writer.entryTable().remove(of: backend, device: device, upTo: last, now: writer.now)
+                return try writer.entryTable().remove(
+                    of: backend,
+                    device: device,
+                    upTo: last,
+                    now: writer.transaction.now
+                )
             }
             total += removed
         } while removed == OutboxEntryTable.largestRemoval
@@ -120,7 +125,7 @@ extension SQLiteStore: OutboxStore {
             changed = try await work(rows: OutboxEntryTable.largestRemoval, isNew: false) {
                 (writer) throws(StoreError) in
                 writer.notify([backend])
-                return try writer.entryTable().makeRetriesDue(of: backend, now: writer.now)
+                return try writer.entryTable().makeRetriesDue(of: backend, now: writer.transaction.now)
             }
             total += changed
         } while changed == OutboxEntryTable.largestRemoval
@@ -167,12 +172,12 @@ extension CommitLoop {
     func keep(_ operations: [OutboxEntry]) throws(StoreError) {
         guard !operations.isEmpty else { return }
         let tables = try entryTable()
-        for operation in operations { try tables.add(operation, now: now) }
+        for operation in operations { try tables.add(operation, now: transaction.now) }
         notify(Set(operations.map(\.backend)))
     }
 
     /// Wakes calls that wait for entries of these backends, once this transaction is committed.
     func notify(_ backends: Set<String>) {
-        pending.answers.append { [core] in core.outboxSignal.notify(backends) }
+        transaction.pending.answers.append { [core] in core.outboxSignal.notify(backends) }
     }
 }

@@ -26,8 +26,8 @@ final class QueueIndex {
     /// Deliveries without rows, the oldest first.
     private(set) var staged: [StagedRows] = []
     private var lastStagedRows: Int64 = 0
-    /// The moment before which no waiting delivery expires, as far as is known.
-    var expiryFloor = Int64.min
+    /// The expiry of what waits, as far as the search for expired deliveries knows it.
+    var expiry = ExpiryRound()
 
     /// Makes an empty index, whose lease numbers are above `lastLease`.
     init(budget: Flow.Budget, lastLease: Int64, moves: [String: String] = [:]) {

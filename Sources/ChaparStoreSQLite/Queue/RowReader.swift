@@ -8,20 +8,22 @@ import ChaparQueue
 /// Deliveries of one notification share its content in memory. A row that is unreadable, because the file was damaged,
 /// stays as it is and is skipped: one such row must not stop its backend.
 struct RowReader {
-    private let statements: Statements
+    private let rows: SQLStatement
+    private let sharedRows: SQLStatement
     private let queueIndex: QueueIndex
     private let status: StoreStatus
     private var heads: [Int64: DeliveryHead] = [:]
 
-    init(_ writer: CommitLoop) {
-        statements = writer.sql
-        queueIndex = writer.queueIndex
-        status = writer.core.status
+    init(_ statements: Statements, _ queueIndex: QueueIndex, _ status: StoreStatus) {
+        rows = statements.row
+        sharedRows = statements.head
+        self.queueIndex = queueIndex
+        self.status = status
     }
 
     /// Returns the waiting delivery with a number; nil when it is final or gone, or unreadable, which is logged once.
     mutating func entry(_ id: Int64) throws(StoreError) -> Entry? {
-        let row = statements.row
+        let row = rows
         row.bind(1, id)
         guard try row.next() else { return nil }
         defer { row.reset() }
@@ -76,7 +78,7 @@ struct RowReader {
     /// them.
     private mutating func head(_ number: Int64, _ contentBytes: inout Int) throws(StoreError) -> DeliveryHead? {
         if let head = heads[number] { return head }
-        let row = statements.head
+        let row = sharedRows
         row.bind(1, number)
         guard try row.next() else { return nil }
         defer { row.reset() }

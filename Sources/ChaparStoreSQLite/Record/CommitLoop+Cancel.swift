@@ -9,7 +9,9 @@ extension CommitLoop {
         sql.countOf.bind(1, step.id.rawValue)
         guard try sql.countOf.next() else {
             let isArchived = try archive.delivery(step.id.rawValue) != nil
-            pending.answers.append { reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil) }
+            transaction.pending.answers.append {
+                reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil)
+            }
             return
         }
         let count = try sql.countOf.count(0)
@@ -22,7 +24,7 @@ extension CommitLoop {
         var numbers: [Int64] = []
         while try waiting.next() { numbers.append(try waiting.integer(0)) }
         var next = step
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         for number in numbers {
             next.after = number
             if let claimed = queueIndex.claims[number] {
@@ -34,7 +36,7 @@ extension CommitLoop {
             try withdraw(entry, step.event)
             next.cancelled += 1
         }
-        pending.answers.append { [next] in
+        transaction.pending.answers.append { [next] in
             if numbers.count == limit {
                 self.continuations.append(.cancel(next, reply))
             } else {
@@ -76,7 +78,7 @@ extension CommitLoop {
     ///
     /// Unreadable rows are skipped: they do not count, and the part still comes to an end.
     private func waiting(of caller: String, upTo end: Int64, limit: Int) throws(StoreError) -> [Entry] {
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         var found: [Entry] = []
         for flow in queueIndex.flows where flow.caller == caller {
             let rows = sql.waitingOfFlow
@@ -97,7 +99,7 @@ extension CommitLoop {
         _ claimed: Entry,
         _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
     ) throws(StoreError) {
-        try begin()
+        try transaction.begin()
         sql.markCancelled.bind(1, claimed.id)
         try sql.markCancelled.run()
         claimed.cancellation = event  // At once: its outcome may be recorded in the same transaction.
@@ -108,28 +110,30 @@ extension CommitLoop {
     {
         let state = entry.withdrawnState
         try end(entry.id, as: state, attempt: nil)
-        pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
-        if let event { pending.events.append(event(entry.delivery, state)) }
+        transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+        if let event { transaction.pending.events.append(event(entry.delivery, state)) }
     }
 
     /// Moves the waiting deliveries of a backend to another one, by a change of names only, however many wait.
     func move(_ name: String, to other: String, _ reply: Reply<Int?>) throws(StoreError) {
         let queue = queueIndex.queue(named: name)
         guard name != other, queue.claimed == 0 else {
-            pending.answers.append { reply.succeed(name == other ? 0 : nil) }
+            transaction.pending.answers.append { reply.succeed(name == other ? 0 : nil) }
             return
         }
-        try begin()
-        try writeFlows()
+        try transaction.begin()
+        try transaction.writeFlows()
         for statement in [sql.moveFlows, sql.redirectMoves, sql.insertMove] {
             statement.bind(1, name)
             statement.bind(2, other)
             try statement.run()
         }
         // Flows that are made later in this transaction are the other backend's.
-        for (former, target) in pending.moves where target == name { pending.moves[former] = other }
-        pending.moves[name] = other
-        pending.answers.append { [queueIndex] in
+        for (former, target) in transaction.pending.moves where target == name {
+            transaction.pending.moves[former] = other
+        }
+        transaction.pending.moves[name] = other
+        transaction.pending.answers.append { [queueIndex] in
             let waiting = queue.waiting
             queueIndex.move(queue, to: other)
             reply.succeed(waiting)
@@ -139,10 +143,10 @@ extension CommitLoop {
     /// Ends the move of a backend that is in use again.
     func endMove(of name: String) throws(StoreError) {
         guard queueIndex.moves[name] != nil else { return }
-        try begin()
+        try transaction.begin()
         sql.deleteMove.bind(1, name)
         try sql.deleteMove.run()
-        pending.answers.append { [queueIndex] in queueIndex.endMove(of: name) }
+        transaction.pending.answers.append { [queueIndex] in queueIndex.endMove(of: name) }
     }
 
     /// Claims deliveries whose time to live is over; reads as many waiting ones as the options allow, in turn.
@@ -153,11 +157,11 @@ extension CommitLoop {
         for number in try expired(limit: limit) {
             guard let entry = try pull(number) else { continue }
             _ = queueIndex.claim(entry, under: lease)
-            pending.given.append((entry, true))
+            transaction.pending.given.append((entry, true))
             list(entry, lease)
             claimed.append(entry)
         }
-        pending.answers.append { [queueIndex] in
+        transaction.pending.answers.append { [queueIndex] in
             if !claimed.isEmpty { queueIndex.start(lease) }
             reply.succeed(claimed.map(\.delivery))
         }
@@ -165,7 +169,7 @@ extension CommitLoop {
 
     /// Takes a waiting delivery out of turn; nil when it must wait for another one with its collapse ID.
     private func pull(_ number: Int64) throws(StoreError) -> Entry? {
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         guard queueIndex.claims[number] == nil, let stored = try reader.entry(number),
             !queueIndex.isInFlight(stored.collapseKey)
         else { return nil }
@@ -176,13 +180,13 @@ extension CommitLoop {
 
     /// Returns the numbers of deliveries that seem to have expired, from where the last search ended.
     private func expired(limit: Int) throws(StoreError) -> [Int64] {
-        guard now >= queueIndex.expiryFloor, limit > 0 else { return [] }
+        guard transaction.now >= queueIndex.expiry.floor, limit > 0 else { return [] }
         var found: [Int64] = []
         var budget = core.options.expiryScan
-        let isPartRound = expiryRound.cursor != nil
+        let isPartRound = queueIndex.expiry.cursor != nil
         try searchRound(&found, limit: limit, &budget)
         // A search that began in the middle continues from the start, as far as it may read.
-        if isPartRound, expiryRound.cursor == nil, found.count < limit, budget > 0 {
+        if isPartRound, queueIndex.expiry.cursor == nil, found.count < limit, budget > 0 {
             try searchRound(&found, limit: limit, &budget)
         }
         return found
@@ -190,15 +194,14 @@ extension CommitLoop {
 
     private func searchRound(_ found: inout [Int64], limit: Int, _ budget: inout Int) throws(StoreError) {
         let rows = sql.expiring
-        let start = expiryRound.cursor ?? ExpiryRound.Position(flow: .min, due: .min, id: .min)
+        let start = queueIndex.expiry.cursor ?? ExpiryRound.Position(flow: .min, due: .min, id: .min)
         rows.bind(1, start.flow)
         rows.bind(2, start.due)
         rows.bind(3, start.id)
         rows.bind(4, budget)
         while found.count < limit, budget > 0 {
             guard try rows.next() else {
-                queueIndex.expiryFloor = expiryRound.lowest
-                expiryRound = ExpiryRound()
+                queueIndex.expiry.end()
                 return
             }
             budget -= 1
@@ -209,12 +212,12 @@ extension CommitLoop {
             )
             // The search also moves past an unreadable row: otherwise a part full of such rows would begin again at its
             // start.
-            expiryRound.cursor = position
+            queueIndex.expiry.cursor = position
             guard let expires = rows.readable({ (row) throws(StoreError) in try row.moment(3) }, core.status) else {
                 continue
             }
-            expiryRound.lowest = min(expiryRound.lowest, expires)
-            if expires <= now, queueIndex.claims[position.id] == nil { found.append(position.id) }
+            queueIndex.expiry.note(read: expires)
+            if expires <= transaction.now, queueIndex.claims[position.id] == nil { found.append(position.id) }
         }
         rows.reset()
     }

@@ -10,7 +10,7 @@ extension CommitLoop {
             guard let first = all.baseAddress else { return }
             for index in all.indices { try record(first + index, event) }  // Without copies.
         }
-        pending.answers.append { reply.succeed(()) }
+        transaction.pending.answers.append { reply.succeed(()) }
     }
 
     private func record(_ pointer: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
@@ -27,7 +27,7 @@ extension CommitLoop {
                 try archiveEnded(entry, as: state, pointer.pointee.attempt)
             {
                 finish(entry, true)
-                if let event = pointer.pointee.event { pending.events.append(event) }
+                if let event = pointer.pointee.event { transaction.pending.events.append(event) }
                 return
             }
             try record(pointer.pointee, of: entry, as: .claimed, isClaimed: true, event)
@@ -45,16 +45,16 @@ extension CommitLoop {
             mayHaveBeenSent: resolution.mayHaveBeenSent,
             RecordFacts(.stale)
         ) {
-            pending.ignored += 1
+            transaction.pending.ignored += 1
             return
         }
         if let entry = queueIndex.claims[resolution.delivery] {
             try record(resolution, of: entry, as: .stale, isClaimed: true, event)
             return
         }
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         guard let entry = try reader.entry(resolution.delivery) else {
-            pending.ignored += 1  // It is final already.
+            transaction.pending.ignored += 1  // It is final already.
             return
         }
         try record(resolution, of: entry, as: .stale, isClaimed: false, event)
@@ -68,7 +68,7 @@ extension CommitLoop {
         isClaimed: Bool,
         _ event: EndEvent
     ) throws(StoreError) {
-        try begin()
+        try transaction.begin()
         let (transition, mayHaveBeenSent) = (resolution.transition, resolution.mayHaveBeenSent)
         var facts = entry.facts(standing)
         var decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
@@ -77,7 +77,7 @@ extension CommitLoop {
             decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
         }
         switch decision {
-        case .ignore: pending.ignored += 1
+        case .ignore: transaction.pending.ignored += 1
         case .refuse(let refusal): throw refusal.error(of: entry.id)
         case .end(let state): try end(entry, isClaimed, as: state, resolution)
         case .withdraw(let state, let reason):
@@ -116,7 +116,7 @@ extension CommitLoop {
                 try end(entry.id, as: state, attempt: resolution.attempt)
             }
         finish(entry, isClaimed)
-        if isNews, let event = resolution.event { pending.events.append(event) }
+        if isNews, let event = resolution.event { transaction.pending.events.append(event) }
         if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
     }
 
@@ -134,7 +134,8 @@ extension CommitLoop {
         try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, isClaimed)
         // A cancellation has its own event; after a restart it is not known any more.
-        pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, reason))
+        let told = entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, reason)
+        transaction.pending.events.append(told)
     }
 
     /// Puts a delivery back as it was, unsent and without an attempt.
@@ -166,7 +167,7 @@ extension CommitLoop {
                 contentBytes: entry.contentBytes
             )
         )
-        if let event = resolution.event { pending.events.append(event) }
+        if let event = resolution.event { transaction.pending.events.append(event) }
     }
 
     /// Returns the number of the lease under which a delivery comes back; a new number for a delivery that was not
@@ -186,7 +187,7 @@ extension CommitLoop {
         let statement = sql.retry
         statement.bind(1, entry.id)
         statement.bind(2, flow.number)
-        statement.bind(3, now)
+        statement.bind(3, transaction.now)
         statement.bind(4, resolution.attempt == nil ? 0 : 1)
         statement.bind(5, isReplay ? 1 : 0)
         statement.bind(7, due)
@@ -215,7 +216,7 @@ extension CommitLoop {
                 contentBytes: entry.contentBytes
             )
         )
-        if let event = resolution.event { pending.events.append(event) }
+        if let event = resolution.event { transaction.pending.events.append(event) }
     }
 
     /// Returns whether a newer delivery of the same caller with the delivery's collapse ID has the queue in which the
@@ -243,7 +244,7 @@ extension CommitLoop {
         let statement = sql.endAtOnce
         statement.bind(1, id)
         statement.bind(2, state.code)
-        statement.bind(3, now)
+        statement.bind(3, transaction.now)
         if let padding = RowPadding.left(beside: attempt.count) {
             statement.bind(5, emptyBytes: padding)
         } else {
@@ -254,7 +255,7 @@ extension CommitLoop {
                 statement.bindText(4, borrowing: bytes)
                 return try statement.run()
             } == 1
-        if isNews { pending.end(state) }
+        if isNews { transaction.pending.end(state) }
         return isNews
     }
 
@@ -262,15 +263,15 @@ extension CommitLoop {
     @discardableResult
     func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
         assert(DeliveryState.transitions.allows(from: .sending, to: state))
-        try begin()
+        try transaction.begin()
         let statement = sql.end
         statement.bind(1, id)
         statement.bind(2, state.code)
-        statement.bind(3, now)
+        statement.bind(3, transaction.now)
         statement.bind(4, attempt == nil ? 0 : 1)
         statement.bind(5, 0)
         let isNews = try run(statement, attempt: attempt) == 1
-        if isNews { pending.end(state) }
+        if isNews { transaction.pending.end(state) }
         return isNews
     }
 
@@ -287,22 +288,22 @@ extension CommitLoop {
 
     private func finish(_ entry: Entry, _ isClaimed: Bool) {
         if isClaimed {
-            endClaim(entry)
-            pending.append(.ended(entry))
+            transaction.endClaim(entry)
+            transaction.pending.append(.ended(entry))
         } else {
-            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
         }
     }
 
     func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
         // A search for expired deliveries that ran meanwhile did not see it.
-        pending.newExpiry = min(pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
+        transaction.pending.newExpiry = min(transaction.pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
         if isClaimed {
-            endClaim(entry)
-            pending.append(.returned(entry, as: new))
+            transaction.endClaim(entry)
+            transaction.pending.append(.returned(entry, as: new))
         } else {
-            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
-            pending.append(.added(new))
+            transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            transaction.pending.append(.added(new))
         }
     }
 }

@@ -167,11 +167,11 @@ extension SQLiteStore {
     public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         guard !receipts.isEmpty else { return [] }
         return try await work(rows: receipts.count, isNew: false) { (writer) throws(StoreError) in
-            try writer.begin()
+            try writer.transaction.begin()
             var results: [ReceiptResult] = []
             for receipt in receipts {
-                let result = try writer.receiptTables().receive(receipt, now: writer.now) { event in
-                    writer.pending.events.append(event)
+                let result = try writer.receiptTables().receive(receipt, now: writer.transaction.now) { event in
+                    writer.transaction.pending.events.append(event)
                 }
                 results.append(result)
             }

@@ -17,14 +17,14 @@ extension CommitLoop {
 
     /// Removes as much as one short commit can; returns whether there may be more.
     func purge(_ retention: Retention, _ reply: Reply<Bool>) throws(StoreError) {
-        try begin()
+        try transaction.begin()
         let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
         let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
         let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
         let hasMoreKeys = try purgeKeys()
         let hasMorePages = try givePagesBack()
         let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMorePages
-        pending.answers.append { reply.succeed(hasMore) }
+        transaction.pending.answers.append { reply.succeed(hasMore) }
     }
 
     /// Removes old blocks of the archive, which are in the order in which their deliveries ended.
@@ -71,14 +71,14 @@ extension CommitLoop {
 
     /// Records how much of the file is in use, about once a second.
     func measureFile() {
-        guard core.disk.wantsUsage(now: now) else { return }
+        guard core.disk.wantsUsage(now: transaction.now) else { return }
         do throws(StoreError) {
             let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
             let size = Int64(pageBytes)
             let used = pages.subtracting(clamping: free).multiplied(clamping: size)
-            core.disk.note(DiskGuard.Usage(used: used, free: free.multiplied(clamping: size)), now: now)
+            core.disk.note(DiskGuard.Usage(used: used, free: free.multiplied(clamping: size)), now: transaction.now)
         } catch {
-            core.status.record(error, now: now)
+            core.status.record(error, now: transaction.now)
         }
     }
 
@@ -130,7 +130,7 @@ extension CommitLoop {
             try receiptTables().forget(from: id, to: end)
         }
         if !heads.isEmpty { try saveHighest() }
-        pending.answers.append { [last] in self.purged = last }
+        transaction.pending.answers.append { [last] in self.purged = last }
         return looked == Self.stepSize
     }
 
@@ -169,7 +169,7 @@ extension CommitLoop {
     }
 
     private func purgeKeys() throws(StoreError) -> Bool {
-        sql.deleteKeys.bind(1, now)
+        sql.deleteKeys.bind(1, transaction.now)
         sql.deleteKeys.bind(2, Self.stepSize)
         return try sql.deleteKeys.run() == Self.stepSize
     }

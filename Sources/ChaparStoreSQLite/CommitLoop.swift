@@ -36,6 +36,7 @@ final class CommitLoop {
     let backPressure: BackPressure
     let transaction: Transaction
     let events: EventWriter
+    let rows: RowWriter
     /// Whether free pages can be returned to the file system.
     let givesPagesBack: Bool
     /// The bytes of a page.
@@ -48,16 +49,6 @@ final class CommitLoop {
     var clock: WriterClock
     /// Work that continues in another transaction, before what waits in the inbox.
     var continuations: [StoreCommand] = []
-    /// The recipient of the current row, as text; kept to reuse its memory.
-    @exclusivity(unchecked) var recipientText: [UInt8] = []
-    /// The values that are bound to the statement that inserts notifications.
-    var boundPlan = DeliveryPlan([])
-    var boundCaller: String?
-    var boundCollapse: String?
-    /// The staged deliveries of the transaction, in the form in which they are written.
-    @exclusivity(unchecked) var stagedBytes: [UInt8] = []
-    /// The plan that was last written so, with its stored form.
-    var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
     /// The tables of the device registry, once they were used.
     var devices: DeviceTables?
     /// The table of awaited receipts, once it was needed.
@@ -79,6 +70,7 @@ final class CommitLoop {
         sql = try Statements(connection)
         transaction = Transaction(core: core, queueIndex: queueIndex, connection: connection, sql)
         events = EventWriter(transaction, sql, last: opened.lastEvent)
+        rows = RowWriter(transaction, sql)
         givesPagesBack = opened.givesPagesBack
         pageBytes = opened.pageBytes
         archive = try Archive(connection)
@@ -195,10 +187,10 @@ final class CommitLoop {
             for operation in writes { if operation.isSearch { try execute(operation) } }
             if handsOut { handOut() }
             for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
-            if handsOut { try writeOutOldest() }
+            if handsOut { try rows.writeOutOldest() }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
             try archive.flush(now: transaction.now)
-            try writeStagedRows()
+            try rows.writeStagedRows()
             try writeLeases()
             try events.write()
             try transaction.writeFlows()

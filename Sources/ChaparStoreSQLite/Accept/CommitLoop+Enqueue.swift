@@ -16,7 +16,6 @@ extension CommitLoop {
             return
         }
         try transaction.begin()
-        let rows = batch.deliveries
         var firstFlow: Flow?
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
@@ -27,7 +26,7 @@ extension CommitLoop {
         }
         if let entry = batch.idempotency { try remember(entry) }
         if let firstFlow {
-            transaction.pending.accepted.append((rows, firstFlow, reply))
+            transaction.pending.accepted.append((batch.deliveries, firstFlow, reply))
         } else {
             transaction.pending.answers.append { reply.succeed(.accepted) }
         }
@@ -77,32 +76,23 @@ extension CommitLoop {
         /// notification.
         var others: [Way?] =
             new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.otherPlans.count + 1)
-        defer { if !others.isEmpty { sql.insertChild.bindNull(11) } }
+        defer { if !others.isEmpty { rows.bindPlanOfChildren(nil) } }
         let accepted = new.pointee.acceptedAt.millisecondsSince1970
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
         let expires = new.pointee.expiresAt.millisecondsSince1970
         let due = max(scheduled ?? accepted, 0)
         let contentBytes = new.pointee.content.count
-        let stays = isSimple && staysInMemory(first.flow, due: due, bytes: contentBytes)
-        if !stays {
-            bindShared(of: new, accepted: accepted, scheduled: scheduled)
-        }
+        let stays = isSimple && rows.staysInMemory(first.flow, due: due, bytes: contentBytes)
+        if !stays { bindShared(of: new, accepted: accepted, scheduled: scheduled) }
         for (index, recipient) in new.pointee.recipients.enumerated() {
             let id = new.pointee.id.delivery(at: index)
             var way = first
             if !others.isEmpty, new.pointee.planOf[index] != new.pointee.planOf[0] {
-                let number = Int(new.pointee.planOf[index])
-                if let known = others[number] {
-                    way = known
-                } else {
-                    way = (head(of: new, index), try self.flow(of: new, index))
-                }
-                others[number] = way
+                way = try self.way(of: new, index, &others)
             }
             let (head, flow) = way
-            recipientText.removeAll(keepingCapacity: true)
-            recipient.appendStoredForm(to: &recipientText)
-            let collapse = new.pointee.collapseID.map { CollapseHash.of(recipientText, $0) }
+            rows.setRecipient(recipient)
+            let collapse = new.pointee.collapseID.map { CollapseHash.of(rows.recipientText, $0) }
             if let collapse, let collapseID = new.pointee.collapseID {
                 let key = (hash: collapse, id: collapseID, caller: new.pointee.caller)
                 try replace(key, in: flow.queue, by: id, new.pointee.replacementEvent)
@@ -120,24 +110,12 @@ extension CommitLoop {
             let isGiven = giveAtOnce(entry)
             let mark = isGiven ? Schema.handedOut : 0
             if stays {
-                let row = StagedRow.Row(
-                    expires: expires,
-                    accepted: accepted,
-                    scheduled: scheduled,
-                    caller: new.pointee.caller,
-                    content: new.pointee.content
-                )
-                keep(entry, row)
+                rows.stage(entry, StagedRow.Row(new, expires: expires, accepted: accepted, scheduled: scheduled))
             } else if index == 0 {
-                bindDelivery(sql.insertHead, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
-                try runHead(sql.insertHead, new.pointee.content)
+                try rows.insertHead(entry, expires: expires, mark: mark, new.pointee.content)
             } else {
-                let statement = sql.insertChild
-                bindDelivery(statement, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
-                statement.bind(8, new.pointee.id.rawValue)
-                statement.bind(9, accepted)
-                if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
-                try runWithRecipient(statement)
+                if !others.isEmpty { rows.bindPlanOfChildren(head === first.head ? nil : head.plan) }
+                try rows.insertChild(entry, expires: expires, mark: mark, accepted: accepted)
             }
             if !isGiven { transaction.pending.append(.added(entry)) }
         }
@@ -154,10 +132,8 @@ extension CommitLoop {
         guard flow.comesAfterDisk(key) else { return false }
         let expires = new.pointee.expiresAt.millisecondsSince1970
         bindShared(of: new, accepted: accepted, scheduled: scheduled)
-        bindDelivery(sql.insertHead, key.id, flow, due: key.due, expires: expires, mark: 0, collapse: nil)
-        recipientText.removeAll(keepingCapacity: true)
-        new.pointee.recipients[0].appendStoredForm(to: &recipientText)
-        try runHead(sql.insertHead, new.pointee.content)
+        rows.setRecipient(new.pointee.recipients[0])
+        try rows.insertHead(key, flow, expires: expires, new.pointee.content)
         transaction.pending.append(.stored(flow, key))
         note(new, expires: expires)
         return true
@@ -172,6 +148,19 @@ extension CommitLoop {
 
     /// The head that a delivery shares with others of the same plan, and the flow it begins in.
     private typealias Way = (head: DeliveryHead, flow: Flow)
+
+    /// Returns the head and the flow of a recipient that has another plan than the first one.
+    private func way(
+        of new: UnsafePointer<NewNotification>,
+        _ index: Int,
+        _ others: inout [Way?]
+    ) throws(StoreError) -> Way {
+        let number = Int(new.pointee.planOf[index])
+        if let known = others[number] { return known }
+        let way = (head: head(of: new, index), flow: try flow(of: new, index))
+        others[number] = way
+        return way
+    }
 
     private func head(of new: UnsafePointer<NewNotification>, _ index: Int) -> DeliveryHead {
         DeliveryHead(
@@ -192,19 +181,9 @@ extension CommitLoop {
         return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
     }
 
-    /// The columns, except the content, that the row of a notification's number has for all of its deliveries.
-    struct SharedColumns {
-        var count: Int
-        var accepted: Int64
-        var scheduled: Int64?
-        var plan: DeliveryPlan
-        var caller: String
-        var collapseID: String?
-    }
-
     private func bindShared(of new: UnsafePointer<NewNotification>, accepted: Int64, scheduled: Int64?) {
-        bindShared(
-            SharedColumns(
+        rows.bindShared(
+            RowWriter.SharedColumns(
                 count: new.pointee.recipients.count,
                 accepted: accepted,
                 scheduled: scheduled,
@@ -213,58 +192,6 @@ extension CommitLoop {
                 collapseID: new.pointee.collapseID
             )
         )
-    }
-
-    /// Binds the shared columns; those that stay the same for many notifications only when they change.
-    func bindShared(_ shared: SharedColumns) {
-        let statement = sql.insertHead
-        statement.bind(8, shared.count)
-        statement.bind(9, shared.accepted)
-        statement.bind(10, shared.scheduled)
-        if shared.plan != boundPlan {
-            statement.bind(11, shared.plan.storedForm)
-            boundPlan = shared.plan
-        }
-        if shared.caller != boundCaller {
-            statement.bind(12, shared.caller)
-            boundCaller = shared.caller
-        }
-        if shared.collapseID != boundCollapse {
-            if let id = shared.collapseID { statement.bind(13, id) } else { statement.bindNull(13) }
-            boundCollapse = shared.collapseID
-        }
-    }
-
-    /// Binds the columns that every row has.
-    func bindDelivery(
-        _ statement: SQLStatement,
-        _ id: Int64,
-        _ flow: Flow,
-        due: Int64,
-        expires: Int64,
-        mark: Int64,
-        collapse: Int64?
-    ) {
-        statement.bind(1, id)
-        statement.bind(2, flow.number)
-        statement.bind(3, due)
-        statement.bind(4, expires)
-        statement.bind(5, mark)
-        statement.bind(6, collapse)
-    }
-
-    func runHead(_ statement: SQLStatement, _ content: [UInt8]) throws(StoreError) {
-        try content.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindBlob(14, borrowing: bytes)
-            try runWithRecipient(statement)
-        }
-    }
-
-    private func runWithRecipient(_ statement: SQLStatement) throws(StoreError) {
-        try recipientText.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(7, borrowing: bytes)
-            _ = try statement.run()
-        }
     }
 
     /// Claims a new delivery for a call that waits for it, when nothing comes before it.
@@ -291,7 +218,7 @@ extension CommitLoop {
         _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     ) throws(StoreError) {
         // A claimed one ends when its owner would put it back.
-        for older in try rivals(collapse, queue, recipientText, besides: id)
+        for older in try rivals(collapse, queue, rows.recipientText, besides: id)
         where queueIndex.claims[older] == nil {
             var reader = transaction.makeReader()
             guard let entry = try reader.entry(older) else { continue }
@@ -321,5 +248,23 @@ extension CommitLoop {
             }
             return found
         }
+    }
+}
+
+extension StagedRow.Row {
+    /// Makes the columns of a new notification to one recipient.
+    fileprivate init(
+        _ new: UnsafePointer<NewNotification>,
+        expires: Int64,
+        accepted: Int64,
+        scheduled: Int64?
+    ) {
+        self.init(
+            expires: expires,
+            accepted: accepted,
+            scheduled: scheduled,
+            caller: new.pointee.caller,
+            content: new.pointee.content
+        )
     }
 }

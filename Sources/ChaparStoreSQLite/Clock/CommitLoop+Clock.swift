@@ -59,7 +59,7 @@ extension CommitLoop {
         guard jump.magnitude >= Self.smallestJump else { return }
         try transaction.begin()
         // Rows are read again, so everything needs one, also what this transaction adds.
-        try writeOutAll()
+        try rows.writeOutAll()
         transaction.pending.readsAgain = true
         sql.shiftScheduled.bind(1, jump)
         sql.shiftScheduled.bind(2, transaction.now)

@@ -214,7 +214,7 @@ extension CommitLoop {
     /// Writes the rows of the oldest staged deliveries, up to a number; returns false when there are none.
     func writeOutFirst(upTo newest: Int64) throws(StoreError) -> Bool {
         guard let first = queueIndex.staged.first, first.number <= newest else { return false }
-        for case let entry? in first.entries { try writeOut(entry) }
+        try rows.writeOut(first)
         return true
     }
 

@@ -5,7 +5,7 @@ import ChaparQueue
 extension CommitLoop {
     /// Cancels the next part of a notification's deliveries, and answers after the last.
     func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
-        if let entry = queueIndex.withoutRow(step.id) { try writeOut(entry) }
+        if let entry = queueIndex.withoutRow(step.id) { try rows.writeOut(entry) }
         sql.countOf.bind(1, step.id.rawValue)
         guard try sql.countOf.next() else {
             let isArchived = try archive.delivery(step.id.rawValue) != nil
@@ -59,7 +59,7 @@ extension CommitLoop {
         let limit = core.options.rowsPerCommit
         var result = CallerCancellation(cancelled: 0, next: place)
         let unwritten = queueIndex.withoutRow(of: caller, upTo: place.end, limit: limit)
-        for entry in unwritten { try writeOut(entry) }
+        for entry in unwritten { try rows.writeOut(entry) }
         if unwritten.count == limit { return result }
         let waiting = try self.waiting(of: caller, upTo: place.end, limit: limit - unwritten.count)
         for entry in waiting { try withdraw(entry, event) }
@@ -151,7 +151,7 @@ extension CommitLoop {
 
     /// Claims deliveries whose time to live is over; reads as many waiting ones as the options allow, in turn.
     func claimExpired(limit: Int, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
-        try writeOutForSearch()
+        try rows.writeOutForSearch()
         let lease = queueIndex.makeLease()
         var claimed: [Entry] = []
         for number in try expired(limit: limit) {

@@ -130,7 +130,7 @@ extension CommitLoop {
         _ event: EndEvent
     ) throws(StoreError) {
         // The transaction that cancelled it gave it a row. When that one failed, it may have none.
-        try writeOut(entry)
+        try rows.writeOut(entry)
         try end(entry.id, as: state, attempt: resolution.attempt)
         finish(entry, isClaimed)
         // A cancellation has its own event; after a restart it is not known any more.
@@ -145,7 +145,7 @@ extension CommitLoop {
         _ isClaimed: Bool,
         isReplay: Bool
     ) throws(StoreError) {
-        try writeOut(entry)
+        try rows.writeOut(entry)
         sql.release.bind(1, entry.id)
         sql.release.bind(2, returnNumber(of: entry))
         sql.release.bind(3, isReplay ? 1 : 0)
@@ -183,7 +183,7 @@ extension CommitLoop {
         step: Int,
         isReplay: Bool
     ) throws(StoreError) {
-        try writeOut(entry)
+        try rows.writeOut(entry)
         let statement = sql.retry
         statement.bind(1, entry.id)
         statement.bind(2, flow.number)
@@ -224,10 +224,9 @@ extension CommitLoop {
     private func isReplaced(_ entry: Entry, after decision: RecordDecision) throws(StoreError) -> Bool {
         guard let collapse = entry.collapse else { return false }
         let queue = flow(of: entry, after: decision).queue
-        recipientText.removeAll(keepingCapacity: true)
-        entry.recipient.appendStoredForm(to: &recipientText)
+        rows.setRecipient(entry.recipient)
         guard let key = try self.collapse(of: entry.head.id, hash: collapse) else { return false }
-        let rivals = try rivals(key, queue, recipientText, besides: entry.id)
+        let rivals = try rivals(key, queue, rows.recipientText, besides: entry.id)
         return rivals.contains { $0 > entry.id }
     }
 
@@ -284,6 +283,22 @@ extension CommitLoop {
             statement.bindText(6, borrowing: bytes)
             return try statement.run()
         }
+    }
+
+    /// Archives a delivery that had no row, in its final state after one attempt or none; returns false when it has a
+    /// row already.
+    private func archiveEnded(
+        _ entry: Entry,
+        as state: DeliveryState,
+        _ attempt: [UInt8]?
+    ) throws(StoreError) -> Bool {
+        guard entry.stagedRow != nil else { return false }
+        try transaction.begin()
+        guard let stagedRow = entry.takeStagedRow() else { return false }
+        archive.add(entry, stagedRow.row, as: state, attempt: attempt, plan: rows.packed(entry.head.plan))
+        transaction.pending.end(state)
+        rows.leave(entry, stagedRow)
+        return true
     }
 
     private func finish(_ entry: Entry, _ isClaimed: Bool) {

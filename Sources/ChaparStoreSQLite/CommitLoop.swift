@@ -37,30 +37,19 @@ final class CommitLoop {
     let transaction: Transaction
     let events: EventWriter
     let rows: RowWriter
-    /// Whether free pages can be returned to the file system.
-    let givesPagesBack: Bool
-    /// The bytes of a page.
-    let pageBytes: Int64
+    let clock: WriterClock
+    let receipts: Receipts
+    let freePages: FreePages
+    let purge: Purge
+    let outbox: OutboxWriter
+    let devices: DeviceWriter
     /// Whether the transaction writes something in any case.
     var isTryingLog = false
-    /// The last row that a purge has read, in the order in which deliveries became final.
-    var purged = (changed: Int64.min, id: Int64.min)
-    /// The state of the two clocks.
-    var clock: WriterClock
     /// Work that continues in another transaction, before what waits in the inbox.
     var continuations: [StoreCommand] = []
-    /// The tables of the device registry, once they were used.
-    var devices: DeviceTables?
-    /// The table of awaited receipts, once it was needed.
-    var receipts: ReceiptTables?
-    /// The table of outbox entries, once it was needed.
-    var outboxEntries: OutboxEntryTable?
-    /// The table of changes that are not planned, once it was needed.
-    var outbox: OutboxChangeTable?
 
     init(core: StoreCore, connection: OpaquePointer, queueIndex: QueueIndex, opened: OpenedStore) throws(StoreError) {
         self.core = core
-        clock = WriterClock(offset: opened.wallOffset)
         self.connection = connection
         self.queueIndex = queueIndex
         backPressure = BackPressure(
@@ -71,9 +60,18 @@ final class CommitLoop {
         transaction = Transaction(core: core, queueIndex: queueIndex, connection: connection, sql)
         events = EventWriter(transaction, sql, last: opened.lastEvent)
         rows = RowWriter(transaction, sql)
-        givesPagesBack = opened.givesPagesBack
-        pageBytes = opened.pageBytes
+        clock = WriterClock(transaction, rows, sql, offset: opened.wallOffset)
         archive = try Archive(connection)
+        receipts = Receipts(transaction, archive)
+        freePages = FreePages(
+            transaction,
+            sql,
+            givesPagesBack: opened.givesPagesBack,
+            pageBytes: opened.pageBytes
+        )
+        purge = Purge(transaction, receipts, freePages, sql)
+        outbox = OutboxWriter(transaction)
+        devices = DeviceWriter(transaction, outbox)
     }
 
     /// Works until the inbox is closed and empty.
@@ -139,7 +137,7 @@ final class CommitLoop {
             }
         }
         for queue in queueIndex.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
-        measureFile()
+        freePages.measure()
         if core.disk.hasEmptyLog(now: transaction.now) { tryLog() }
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
         events.noteCommitted()
@@ -182,7 +180,7 @@ final class CommitLoop {
         transaction.pending.reset()
         archive.reset()
         do throws(StoreError) {
-            if handsOut { try followWallClock() }
+            if handsOut { try clock.follow() }
             // Searches first, which take from memory: after the others the window may show what this transaction ends.
             for operation in writes { if operation.isSearch { try execute(operation) } }
             if handsOut { handOut() }
@@ -194,9 +192,9 @@ final class CommitLoop {
             try writeLeases()
             try events.write()
             try transaction.writeFlows()
-            if isTryingLog { try touch() }
+            if isTryingLog { try clock.touch() }
             if transaction.pending.isOpen {
-                try writeClock()
+                try clock.write()
                 try transaction.commit()
             }
         } catch {
@@ -240,7 +238,7 @@ final class CommitLoop {
         case .saveState(let name, let value, let reply):
             try transaction.saveState(name, value)
             transaction.pending.answers.append { reply.succeed(()) }
-        case .purge(let retention, let reply): try purge(retention, reply)
+        case .purge(let retention, let reply): try purge.purge(retention, reply)
         case .work(let work):
             try transaction.begin()
             transaction.pending.answers.append(try work.run(self))

@@ -131,7 +131,7 @@ extension SQLiteStore: TraceStore {
         while try await work(
             rows: rowsPerScan,
             isNew: false,
-            { (writer) throws(StoreError) in try writer.clearFreePages() }
+            { (writer) throws(StoreError) in try writer.freePages.clear() }
         ) {
             try StoreError.checkCancellation()
         }
@@ -256,14 +256,14 @@ extension CommitLoop {
                 sql.deleteRange.bind(1, head)
                 sql.deleteRange.bind(2, past)
                 result.removed += try sql.deleteRange.run()
-                try receiptTables().forget(from: head, to: past)
+                try receipts.tables().forget(from: head, to: past)
                 result.notifications.insert(head)
                 removedBefore = past
             } else {
                 redact.bind(1, number)
                 redact.bind(2, Recipient.erasedForm)
                 try redact.run()
-                try receiptTables().forget(from: number, to: number.adding(clamping: 1))
+                try receipts.tables().forget(from: number, to: number.adding(clamping: 1))
                 result.anonymised += 1
             }
         }
@@ -314,7 +314,7 @@ extension CommitLoop {
                 kept.append(record)
                 continue
             }
-            try receiptTables().forget(from: delivery.id, to: delivery.id.adding(clamping: 1))
+            try receipts.tables().forget(from: delivery.id, to: delivery.id.adding(clamping: 1))
             result.removed += 1
             result.notifications.insert(delivery.id)
         }

@@ -117,7 +117,7 @@ extension CommitLoop {
             }
         finish(entry, isClaimed)
         if isNews, let event = resolution.event { transaction.pending.events.append(event) }
-        if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
+        if isNews, let receipt = resolution.receipt { try receipts.tables().expect(entry.id, receipt) }
     }
 
     /// Ends a delivery that was cancelled or replaced while it was claimed, instead of putting it back.

@@ -37,6 +37,8 @@ final class CommitLoop {
     let transaction: Transaction
     let events: EventWriter
     let rows: RowWriter
+    let claims: Claims
+    let expiry: Expiry
     let clock: WriterClock
     let receipts: Receipts
     let freePages: FreePages
@@ -60,6 +62,8 @@ final class CommitLoop {
         transaction = Transaction(core: core, queueIndex: queueIndex, connection: connection, sql)
         events = EventWriter(transaction, sql, last: opened.lastEvent)
         rows = RowWriter(transaction, sql)
+        claims = Claims(transaction, sql)
+        expiry = Expiry(transaction, rows, claims, sql)
         clock = WriterClock(transaction, rows, sql, offset: opened.wallOffset)
         archive = try Archive(connection)
         receipts = Receipts(transaction, archive)
@@ -136,12 +140,12 @@ final class CommitLoop {
             default: writes.append(operation)
             }
         }
-        for queue in queueIndex.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
+        for queue in queueIndex.queues where !queue.tickets.isEmpty { claims.loadWindows(of: queue) }
         freePages.measure()
         if core.disk.hasEmptyLog(now: transaction.now) { tryLog() }
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
         events.noteCommitted()
-        answerTimedOutClaims()
+        claims.answerTimedOut()
         backPressure.release()
         core.handOver()
         for case .inspect(let look) in batch { look(.success(queueIndex)) }
@@ -183,13 +187,13 @@ final class CommitLoop {
             if handsOut { try clock.follow() }
             // Searches first, which take from memory: after the others the window may show what this transaction ends.
             for operation in writes { if operation.isSearch { try execute(operation) } }
-            if handsOut { handOut() }
+            if handsOut { claims.handOut() }
             for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
             if handsOut { try rows.writeOutOldest() }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
             try archive.flush(now: transaction.now)
             try rows.writeStagedRows()
-            try writeLeases()
+            try claims.writeLeases()
             try events.write()
             try transaction.writeFlows()
             if isTryingLog { try clock.touch() }
@@ -228,7 +232,7 @@ final class CommitLoop {
         case .settle(let resolutions, let backend, let event, let reply):
             try settle(resolutions, of: backend, event, reply)
         case .makeDue(let deliveries, let backend, let reply): try makeDue(deliveries, of: backend, reply)
-        case .claimExpired(let limit, let reply): try claimExpired(limit: limit, reply)
+        case .claimExpired(let limit, let reply): try expiry.claim(limit: limit, reply)
         case .cancel(let step, let reply): try cancel(step, reply)
         case .move(let name, let other, let reply): try move(name, to: other, reply)
         case .endMove(let name): try endMove(of: name)

@@ -199,10 +199,10 @@ extension CommitLoop {
         let queue = entry.flow.queue
         guard entry.due <= transaction.now, queue.isNext(entry, now: transaction.now),
             !queueIndex.isInFlight(entry.collapseKey),
-            let assignment = assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
+            let assignment = claims.assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
         else { return false }
-        guard give(entry, to: assignment, waited: false) else { return false }
-        list(entry, assignment.lease)
+        guard claims.give(entry, to: assignment, waited: false) else { return false }
+        claims.list(entry, assignment.lease)
         entry.flow.passThrough()
         return true
     }

@@ -1,7 +1,7 @@
 import ChaparCore
 import ChaparQueue
 
-/// Cancellation of waiting deliveries, and the search for expired ones.
+/// Cancellation of waiting deliveries.
 extension CommitLoop {
     /// Cancels the next part of a notification's deliveries, and answers after the last.
     func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
@@ -147,78 +147,5 @@ extension CommitLoop {
         sql.deleteMove.bind(1, name)
         try sql.deleteMove.run()
         transaction.pending.answers.append { [queueIndex] in queueIndex.endMove(of: name) }
-    }
-
-    /// Claims deliveries whose time to live is over; reads as many waiting ones as the options allow, in turn.
-    func claimExpired(limit: Int, _ reply: Reply<[ClaimedDelivery]>) throws(StoreError) {
-        try rows.writeOutForSearch()
-        let lease = queueIndex.makeLease()
-        var claimed: [Entry] = []
-        for number in try expired(limit: limit) {
-            guard let entry = try pull(number) else { continue }
-            _ = queueIndex.claim(entry, under: lease)
-            transaction.pending.given.append((entry, true))
-            list(entry, lease)
-            claimed.append(entry)
-        }
-        transaction.pending.answers.append { [queueIndex] in
-            if !claimed.isEmpty { queueIndex.start(lease) }
-            reply.succeed(claimed.map(\.delivery))
-        }
-    }
-
-    /// Takes a waiting delivery out of turn; nil when it must wait for another one with its collapse ID.
-    private func pull(_ number: Int64) throws(StoreError) -> Entry? {
-        var reader = transaction.makeReader()
-        guard queueIndex.claims[number] == nil, let stored = try reader.entry(number),
-            !queueIndex.isInFlight(stored.collapseKey)
-        else { return nil }
-        let entry = stored.flow.take(stored.key) ?? stored
-        entry.flow.leave()
-        return entry
-    }
-
-    /// Returns the numbers of deliveries that seem to have expired, from where the last search ended.
-    private func expired(limit: Int) throws(StoreError) -> [Int64] {
-        guard transaction.now >= queueIndex.expiry.floor, limit > 0 else { return [] }
-        var found: [Int64] = []
-        var budget = core.options.expiryScan
-        let isPartRound = queueIndex.expiry.cursor != nil
-        try searchRound(&found, limit: limit, &budget)
-        // A search that began in the middle continues from the start, as far as it may read.
-        if isPartRound, queueIndex.expiry.cursor == nil, found.count < limit, budget > 0 {
-            try searchRound(&found, limit: limit, &budget)
-        }
-        return found
-    }
-
-    private func searchRound(_ found: inout [Int64], limit: Int, _ budget: inout Int) throws(StoreError) {
-        let rows = sql.expiring
-        let start = queueIndex.expiry.cursor ?? ExpiryRound.Position(flow: .min, due: .min, id: .min)
-        rows.bind(1, start.flow)
-        rows.bind(2, start.due)
-        rows.bind(3, start.id)
-        rows.bind(4, budget)
-        while found.count < limit, budget > 0 {
-            guard try rows.next() else {
-                queueIndex.expiry.end()
-                return
-            }
-            budget -= 1
-            let position = ExpiryRound.Position(
-                flow: try rows.integer(0),
-                due: try rows.integer(1),
-                id: try rows.integer(2)
-            )
-            // The search also moves past an unreadable row: otherwise a part full of such rows would begin again at its
-            // start.
-            queueIndex.expiry.cursor = position
-            guard let expires = rows.readable({ (row) throws(StoreError) in try row.moment(3) }, core.status) else {
-                continue
-            }
-            queueIndex.expiry.note(read: expires)
-            if expires <= transaction.now, queueIndex.claims[position.id] == nil { found.append(position.id) }
-        }
-        rows.reset()
     }
 }

@@ -1,10 +1,23 @@
 import Foundation
 import ChaparCore
 
-/// The hand-out of deliveries to the calls that ask for them.
-extension CommitLoop {
+/// Hands out deliveries to the calls that ask for them, and lists the leases on disk.
+///
+/// It changes the queues and the claims of the ``QueueIndex`` at once, before the commit: a claim is undone when the
+/// transaction fails. Used by the writer's thread only.
+final class Claims {
     /// The most deliveries that are read from disk for the calls that wait, however many they ask for.
     private static let largestHandOut = 10_000
+
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
+    private let sql: Statements
+
+    init(_ transaction: Transaction, _ sql: Statements) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.sql = sql
+    }
 
     /// Reads more deliveries from disk where a flow that is asked for work runs low in memory.
     func loadWindows(of queue: BackendQueue) {
@@ -12,11 +25,11 @@ extension CommitLoop {
         let takesNormal = queue.tickets.contains { $0.normal > 0 }
         do throws(StoreError) {
             for flow in queue.flows where flow.isUrgent || takesNormal {
-                try loadWindow(of: flow, wanted: max(core.options.pageSize, asked))
+                try loadWindow(of: flow, wanted: max(transaction.core.options.pageSize, asked))
             }
         } catch {
-            SQLStatement.resetAll(connection)
-            core.status.record(error, now: transaction.now)
+            SQLStatement.resetAll(transaction.connection)
+            transaction.core.status.record(error, now: transaction.now)
             for ticket in queue.tickets { ticket.answer(.failure(error)) }
             queue.tickets.removeAll()
         }
@@ -25,7 +38,7 @@ extension CommitLoop {
     /// Reads as many as are wanted, within the byte limit; one at least, so that it makes progress.
     private func loadWindow(of flow: Flow, wanted: Int) throws(StoreError) {
         guard let frontier = flow.frontier, frontier.due <= transaction.now, flow.windowCount < wanted else { return }
-        let pageSize = max(core.options.pageSize, wanted - flow.windowCount)
+        let pageSize = max(transaction.core.options.pageSize, wanted - flow.windowCount)
         let page = sql.page
         page.bind(1, flow.number)
         page.bind(2, frontier.due)
@@ -34,7 +47,8 @@ extension CommitLoop {
         var next: DueKey?
         while try page.next() {
             // A damaged row must not stop its backend.
-            guard let due = page.readable({ (row) throws(StoreError) in try row.moment(0) }, core.status) else {
+            guard let due = page.readable({ (row) throws(StoreError) in try row.moment(0) }, transaction.core.status)
+            else {
                 continue
             }
             let key = DueKey(due: due, id: try page.integer(1))
@@ -121,7 +135,7 @@ extension CommitLoop {
     }
 
     /// Answers the calls whose wait has ended.
-    func answerTimedOutClaims() {
+    func answerTimedOut() {
         for queue in queueIndex.queues where !queue.tickets.isEmpty {
             queue.tickets.removeAll { ticket in
                 guard ticket.isCancelled || ticket.until <= transaction.now else { return false }

@@ -42,13 +42,16 @@ final class CommitLoop {
     let clock: WriterClock
     let receipts: Receipts
     let freePages: FreePages
+    let endings: Endings
+    let rivals: Rivals
+    let recording: Recording
+    let withdrawals: Withdrawals
+    let moves: BackendMoves
     let purge: Purge
     let outbox: OutboxWriter
     let devices: DeviceWriter
     /// Whether the transaction writes something in any case.
     var isTryingLog = false
-    /// Work that continues in another transaction, before what waits in the inbox.
-    var continuations: [StoreCommand] = []
 
     init(core: StoreCore, connection: OpaquePointer, queueIndex: QueueIndex, opened: OpenedStore) throws(StoreError) {
         self.core = core
@@ -67,6 +70,11 @@ final class CommitLoop {
         clock = WriterClock(transaction, rows, sql, offset: opened.wallOffset)
         archive = try Archive(connection)
         receipts = Receipts(transaction, archive)
+        endings = Endings(transaction, rows, archive, sql)
+        rivals = Rivals(queueIndex, sql)
+        recording = Recording(transaction, rows, endings, rivals, receipts, sql)
+        withdrawals = Withdrawals(transaction, rows, endings, archive, sql)
+        moves = BackendMoves(transaction, sql)
         freePages = FreePages(
             transaction,
             sql,
@@ -108,10 +116,10 @@ final class CommitLoop {
             groupCommit.lastRows = size.rows
             cycle(batch)
             core.inbox.finish(size)
+            let continuations = withdrawals.takeContinuations()
             if !continuations.isEmpty {
                 waiting.prepend(contentsOf: continuations)
                 core.inbox.reserve(continuations.reduce(into: CommandSize()) { $0 += $1.size })
-                continuations.removeAll()
             }
             isHurried = setTimer()
         }
@@ -228,14 +236,14 @@ final class CommitLoop {
         }
         switch operation {
         case .enqueue(let batch, let reply): try enqueue(batch, reply)
-        case .record(let resolutions, let event, let reply): try record(resolutions, event, reply)
+        case .record(let resolutions, let event, let reply): try recording.record(resolutions, event, reply)
         case .settle(let resolutions, let backend, let event, let reply):
-            try settle(resolutions, of: backend, event, reply)
-        case .makeDue(let deliveries, let backend, let reply): try makeDue(deliveries, of: backend, reply)
+            try recording.settle(resolutions, of: backend, event, reply)
+        case .makeDue(let deliveries, let backend, let reply): try recording.makeDue(deliveries, of: backend, reply)
         case .claimExpired(let limit, let reply): try expiry.claim(limit: limit, reply)
-        case .cancel(let step, let reply): try cancel(step, reply)
-        case .move(let name, let other, let reply): try move(name, to: other, reply)
-        case .endMove(let name): try endMove(of: name)
+        case .cancel(let step, let reply): try withdrawals.cancel(step, reply)
+        case .move(let name, let other, let reply): try moves.move(name, to: other, reply)
+        case .endMove(let name): try moves.endMove(of: name)
         case .publish(let events, let reply):
             transaction.pending.events.append(contentsOf: events)
             transaction.pending.answers.append { reply.succeed(()) }

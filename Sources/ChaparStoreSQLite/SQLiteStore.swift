@@ -191,7 +191,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
     ) async throws(StoreError) -> CallerCancellation {
         let place = place ?? CallerCancellation.Place(end: core.highestID)
         return try await work(rows: core.options.rowsPerCommit, isNew: false) { (writer) throws(StoreError) in
-            try writer.cancel(caller: caller, from: place, event)
+            try writer.withdrawals.cancel(caller: caller, from: place, event)
         }
     }
 

@@ -207,46 +207,19 @@ extension CommitLoop {
         return true
     }
 
-    /// A collapse ID with its caller, and the hash by which its deliveries to a recipient are found.
-    typealias Collapse = (hash: Int64, id: String, caller: String)
-
     /// Withdraws the caller's deliveries that wait for the same recipient with the same collapse ID.
     private func replace(
-        _ collapse: Collapse,
+        _ collapse: Rivals.Collapse,
         in queue: BackendQueue,
         by id: Int64,
         _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     ) throws(StoreError) {
         // A claimed one ends when its owner would put it back.
-        for older in try rivals(collapse, queue, rows.recipientText, besides: id)
+        for older in try rivals.find(collapse, queue, rows.recipientText, besides: id)
         where queueIndex.claims[older] == nil {
             var reader = transaction.makeReader()
             guard let entry = try reader.entry(older) else { continue }
-            try withdraw(entry, replacementEvent)
-        }
-    }
-
-    /// Returns the numbers of the waiting or claimed deliveries at a backend with the same recipient, and the same
-    /// collapse ID of the same caller.
-    func rivals(
-        _ collapse: Collapse,
-        _ queue: BackendQueue,
-        _ recipient: [UInt8],
-        besides id: Int64
-    ) throws(StoreError) -> [Int64] {
-        let statement = sql.collapsing
-        statement.bind(1, collapse.hash)
-        statement.bind(3, id)
-        statement.bind(4, collapse.id)
-        statement.bind(5, collapse.caller)
-        return try recipient.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(2, borrowing: bytes)
-            var found: [Int64] = []
-            while try statement.next() {
-                guard queueIndex.flow(number: try statement.integer(1))?.queue === queue else { continue }
-                found.append(try statement.integer(0))
-            }
-            return found
+            try endings.withdraw(entry, replacementEvent)
         }
     }
 }

@@ -249,7 +249,7 @@ extension CommitLoop {
                     continue
                 }
                 guard let entry = try reader.entry(number) else { continue }
-                try withdraw(entry, event)
+                try endings.withdraw(entry, event)
                 result.cancelled += 1
             }
             if let past = try end(ofOwn: head, recipients) {

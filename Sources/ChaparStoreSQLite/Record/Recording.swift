@@ -3,8 +3,36 @@ import ChaparCore
 import ChaparComposition
 import ChaparQueue
 
-/// The recording of results of deliveries.
-extension CommitLoop {
+/// Records the results of deliveries, as ``RecordRules`` decides, and decisions about deliveries that wait.
+///
+/// Used by the writer's thread only.
+final class Recording {
+    let transaction: Transaction
+    let queueIndex: QueueIndex
+    private let rows: RowWriter
+    private let endings: Endings
+    private let rivals: Rivals
+    private let receipts: Receipts
+    let sql: Statements
+
+    init(
+        _ transaction: Transaction,
+        _ rows: RowWriter,
+        _ endings: Endings,
+        _ rivals: Rivals,
+        _ receipts: Receipts,
+        _ sql: Statements
+    ) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.rows = rows
+        self.endings = endings
+        self.rivals = rivals
+        self.receipts = receipts
+        self.sql = sql
+    }
+
+    /// Records the results of claimed deliveries.
     func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
         try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
@@ -24,9 +52,9 @@ extension CommitLoop {
                     mayHaveBeenSent: pointer.pointee.mayHaveBeenSent,
                     RecordFacts(.claimed)
                 ),
-                try archiveEnded(entry, as: state, pointer.pointee.attempt)
+                try endings.archiveEnded(entry, as: state, pointer.pointee.attempt)
             {
-                finish(entry, true)
+                endings.finish(entry, true)
                 if let event = pointer.pointee.event { transaction.pending.events.append(event) }
                 return
             }
@@ -108,14 +136,14 @@ extension CommitLoop {
         _ resolution: Resolution
     ) throws(StoreError) {
         let isNews =
-            if try archiveEnded(entry, as: state, resolution.attempt) {
+            if try endings.archiveEnded(entry, as: state, resolution.attempt) {
                 true
             } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.attemptLog.isEmpty {
-                try endAtOnce(entry.id, as: state, attempt)
+                try endings.endAtOnce(entry.id, as: state, attempt)
             } else {
-                try end(entry.id, as: state, attempt: resolution.attempt)
+                try endings.end(entry.id, as: state, attempt: resolution.attempt)
             }
-        finish(entry, isClaimed)
+        endings.finish(entry, isClaimed)
         if isNews, let event = resolution.event { transaction.pending.events.append(event) }
         if isNews, let receipt = resolution.receipt { try receipts.tables().expect(entry.id, receipt) }
     }
@@ -131,8 +159,8 @@ extension CommitLoop {
     ) throws(StoreError) {
         // The transaction that cancelled it gave it a row. When that one failed, it may have none.
         try rows.writeOut(entry)
-        try end(entry.id, as: state, attempt: resolution.attempt)
-        finish(entry, isClaimed)
+        try endings.end(entry.id, as: state, attempt: resolution.attempt)
+        endings.finish(entry, isClaimed)
         // A cancellation has its own event; after a restart it is not known any more.
         let told = entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, reason)
         transaction.pending.events.append(told)
@@ -193,7 +221,7 @@ extension CommitLoop {
         statement.bind(7, due)
         statement.bind(8, step)
         statement.bind(9, returnNumber(of: entry))
-        _ = try run(statement, attempt: resolution.attempt)
+        _ = try statement.run(attempt: resolution.attempt)
         var attemptLog = entry.attemptLog
         if let attempt = resolution.attempt {
             if !attemptLog.isEmpty { attemptLog.append(UInt8(ascii: ",")) }
@@ -225,91 +253,11 @@ extension CommitLoop {
         guard let collapse = entry.collapse else { return false }
         let queue = flow(of: entry, after: decision).queue
         rows.setRecipient(entry.recipient)
-        guard let key = try self.collapse(of: entry.head.id, hash: collapse) else { return false }
-        let rivals = try rivals(key, queue, rows.recipientText, besides: entry.id)
-        return rivals.contains { $0 > entry.id }
+        guard let key = try rivals.collapse(of: entry.head.id, hash: collapse) else { return false }
+        return try rivals.find(key, queue, rows.recipientText, besides: entry.id).contains { $0 > entry.id }
     }
 
-    private func collapse(of id: NotificationID, hash: Int64) throws(StoreError) -> Collapse? {
-        sql.collapseID.bind(1, id.rawValue)
-        guard try sql.collapseID.next() else { return nil }
-        defer { sql.collapseID.reset() }
-        guard let collapse = try sql.collapseID.optionalText(0) else { return nil }
-        return (hash, collapse, try sql.collapseID.text(1))
-    }
-
-    /// Writes the final state of a delivery after its first attempt, without moving the row.
-    private func endAtOnce(_ id: Int64, as state: DeliveryState, _ attempt: [UInt8]) throws(StoreError) -> Bool {
-        let statement = sql.endAtOnce
-        statement.bind(1, id)
-        statement.bind(2, state.code)
-        statement.bind(3, transaction.now)
-        if let padding = RowPadding.left(beside: attempt.count) {
-            statement.bind(5, emptyBytes: padding)
-        } else {
-            statement.bindNull(5)
-        }
-        let isNews =
-            try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-                statement.bindText(4, borrowing: bytes)
-                return try statement.run()
-            } == 1
-        if isNews { transaction.pending.end(state) }
-        return isNews
-    }
-
-    /// Writes a final state; returns false when the delivery had one already.
-    @discardableResult
-    func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
-        assert(DeliveryState.transitions.allows(from: .sending, to: state))
-        try transaction.begin()
-        let statement = sql.end
-        statement.bind(1, id)
-        statement.bind(2, state.code)
-        statement.bind(3, transaction.now)
-        statement.bind(4, attempt == nil ? 0 : 1)
-        statement.bind(5, 0)
-        let isNews = try run(statement, attempt: attempt) == 1
-        if isNews { transaction.pending.end(state) }
-        return isNews
-    }
-
-    private func run(_ statement: SQLStatement, attempt: [UInt8]?) throws(StoreError) -> Int {
-        guard let attempt else {
-            statement.bindNull(6)
-            return try statement.run()
-        }
-        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(6, borrowing: bytes)
-            return try statement.run()
-        }
-    }
-
-    /// Archives a delivery that had no row, in its final state after one attempt or none; returns false when it has a
-    /// row already.
-    private func archiveEnded(
-        _ entry: Entry,
-        as state: DeliveryState,
-        _ attempt: [UInt8]?
-    ) throws(StoreError) -> Bool {
-        guard entry.stagedRow != nil else { return false }
-        try transaction.begin()
-        guard let stagedRow = entry.takeStagedRow() else { return false }
-        archive.add(entry, stagedRow.row, as: state, attempt: attempt, plan: rows.packed(entry.head.plan))
-        transaction.pending.end(state)
-        rows.leave(entry, stagedRow)
-        return true
-    }
-
-    private func finish(_ entry: Entry, _ isClaimed: Bool) {
-        if isClaimed {
-            transaction.endClaim(entry)
-            transaction.pending.append(.ended(entry))
-        } else {
-            transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
-        }
-    }
-
+    /// Puts a delivery back, in the form of another entry.
     func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
         // A search for expired deliveries that ran meanwhile did not see it.
         transaction.pending.newExpiry = min(transaction.pending.newExpiry, new.head.expiresAt.millisecondsSince1970)

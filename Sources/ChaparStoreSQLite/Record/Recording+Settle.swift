@@ -2,7 +2,7 @@ import ChaparCore
 import ChaparQueue
 
 /// Decisions about deliveries that wait and are not claimed.
-extension CommitLoop {
+extension Recording {
     /// Records decisions about deliveries that still wait as they were read; writes nothing when none does.
     func settle(
         _ resolutions: [Resolution],

@@ -1,8 +1,35 @@
 import ChaparCore
 import ChaparQueue
 
-/// Cancellation of waiting deliveries.
-extension CommitLoop {
+/// Cancels deliveries, those of a notification or of a caller: waiting ones end, claimed ones are marked.
+///
+/// Used by the writer's thread only.
+final class Withdrawals {
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
+    private let rows: RowWriter
+    private let endings: Endings
+    private let archive: Archive
+    private let sql: Statements
+    /// The rest of cancellations, for another transaction, before what waits in the inbox.
+    private var continuations: [StoreCommand] = []
+
+    init(_ transaction: Transaction, _ rows: RowWriter, _ endings: Endings, _ archive: Archive, _ sql: Statements) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.rows = rows
+        self.endings = endings
+        self.archive = archive
+        self.sql = sql
+    }
+
+    /// Takes the commands that continue in another transaction.
+    func takeContinuations() -> [StoreCommand] {
+        var taken: [StoreCommand] = []
+        swap(&taken, &continuations)
+        return taken
+    }
+
     /// Cancels the next part of a notification's deliveries, and answers after the last.
     func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
         if let entry = queueIndex.withoutRow(step.id) { try rows.writeOut(entry) }
@@ -16,7 +43,7 @@ extension CommitLoop {
         }
         let count = try sql.countOf.count(0)
         sql.countOf.reset()
-        let limit = core.options.rowsPerCommit
+        let limit = transaction.core.options.rowsPerCommit
         let waiting = sql.waitingOf
         waiting.bind(1, step.after)
         waiting.bind(2, step.id.delivery(at: count))
@@ -33,7 +60,7 @@ extension CommitLoop {
                 continue
             }
             guard let entry = try reader.entry(number) else { continue }
-            try withdraw(entry, step.event)
+            try endings.withdraw(entry, step.event)
             next.cancelled += 1
         }
         transaction.pending.answers.append { [next] in
@@ -56,13 +83,13 @@ extension CommitLoop {
         from place: CallerCancellation.Place,
         _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
     ) throws(StoreError) -> CallerCancellation {
-        let limit = core.options.rowsPerCommit
+        let limit = transaction.core.options.rowsPerCommit
         var result = CallerCancellation(cancelled: 0, next: place)
         let unwritten = queueIndex.withoutRow(of: caller, upTo: place.end, limit: limit)
         for entry in unwritten { try rows.writeOut(entry) }
         if unwritten.count == limit { return result }
         let waiting = try self.waiting(of: caller, upTo: place.end, limit: limit - unwritten.count)
-        for entry in waiting { try withdraw(entry, event) }
+        for entry in waiting { try endings.withdraw(entry, event) }
         result.cancelled = waiting.count
         if waiting.count + unwritten.count == limit { return result }
         for entry in queueIndex.claims.values
@@ -103,49 +130,5 @@ extension CommitLoop {
         sql.markCancelled.bind(1, claimed.id)
         try sql.markCancelled.run()
         claimed.cancellation = event  // At once: its outcome may be recorded in the same transaction.
-    }
-
-    /// Ends a waiting delivery.
-    func withdraw(_ entry: Entry, _ event: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?) throws(StoreError)
-    {
-        let state = entry.withdrawnState
-        try end(entry.id, as: state, attempt: nil)
-        transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
-        if let event { transaction.pending.events.append(event(entry.delivery, state)) }
-    }
-
-    /// Moves the waiting deliveries of a backend to another one, by a change of names only, however many wait.
-    func move(_ name: String, to other: String, _ reply: Reply<Int?>) throws(StoreError) {
-        let queue = queueIndex.queue(named: name)
-        guard name != other, queue.claimed == 0 else {
-            transaction.pending.answers.append { reply.succeed(name == other ? 0 : nil) }
-            return
-        }
-        try transaction.begin()
-        try transaction.writeFlows()
-        for statement in [sql.moveFlows, sql.redirectMoves, sql.insertMove] {
-            statement.bind(1, name)
-            statement.bind(2, other)
-            try statement.run()
-        }
-        // Flows that are made later in this transaction are the other backend's.
-        for (former, target) in transaction.pending.moves where target == name {
-            transaction.pending.moves[former] = other
-        }
-        transaction.pending.moves[name] = other
-        transaction.pending.answers.append { [queueIndex] in
-            let waiting = queue.waiting
-            queueIndex.move(queue, to: other)
-            reply.succeed(waiting)
-        }
-    }
-
-    /// Ends the move of a backend that is in use again.
-    func endMove(of name: String) throws(StoreError) {
-        guard queueIndex.moves[name] != nil else { return }
-        try transaction.begin()
-        sql.deleteMove.bind(1, name)
-        try sql.deleteMove.run()
-        transaction.pending.answers.append { [queueIndex] in queueIndex.endMove(of: name) }
     }
 }

@@ -47,6 +47,8 @@ final class CommitLoop {
     let recording: Recording
     let withdrawals: Withdrawals
     let moves: BackendMoves
+    let enqueuing: Enqueuing
+    let erasing: Erasing
     let purge: Purge
     let outbox: OutboxWriter
     let devices: DeviceWriter
@@ -81,6 +83,8 @@ final class CommitLoop {
             givesPagesBack: opened.givesPagesBack,
             pageBytes: opened.pageBytes
         )
+        enqueuing = Enqueuing(transaction, rows, claims, endings, rivals, sql)
+        erasing = Erasing(transaction, rows, endings, receipts, sql)
         purge = Purge(transaction, receipts, freePages, sql)
         outbox = OutboxWriter(transaction)
         devices = DeviceWriter(transaction, outbox)
@@ -235,7 +239,7 @@ final class CommitLoop {
         default: try archive.flush(now: transaction.now)
         }
         switch operation {
-        case .enqueue(let batch, let reply): try enqueue(batch, reply)
+        case .enqueue(let batch, let reply): try enqueuing.enqueue(batch, reply)
         case .record(let resolutions, let event, let reply): try recording.record(resolutions, event, reply)
         case .settle(let resolutions, let backend, let event, let reply):
             try recording.settle(resolutions, of: backend, event, reply)

@@ -3,8 +3,35 @@ import ChaparCore
 import ChaparComposition
 import ChaparQueue
 
-/// The storing of new notifications.
-extension CommitLoop {
+/// Stores new notifications, and gives them at once to calls that wait for work.
+///
+/// Used by the writer's thread only.
+final class Enqueuing {
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
+    private let rows: RowWriter
+    private let claims: Claims
+    private let endings: Endings
+    private let rivals: Rivals
+    private let sql: Statements
+
+    init(
+        _ transaction: Transaction,
+        _ rows: RowWriter,
+        _ claims: Claims,
+        _ endings: Endings,
+        _ rivals: Rivals,
+        _ sql: Statements
+    ) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.rows = rows
+        self.claims = claims
+        self.endings = endings
+        self.rivals = rivals
+        self.sql = sql
+    }
+
     /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries forbids it.
     func enqueue(_ batch: EnqueueBatch, _ reply: EnqueueReply) throws(StoreError) {
         if let entry = batch.idempotency, let known = try answer(to: entry) {
@@ -54,10 +81,12 @@ extension CommitLoop {
     }
 
     private func refusal(of batch: EnqueueBatch) -> StoreError? {
-        if let reason = core.refusal(now: transaction.now) { return .full(reason: reason, retryAfter: .seconds(30)) }
+        if let reason = transaction.core.refusal(now: transaction.now) {
+            return .full(reason: reason, retryAfter: .seconds(30))
+        }
         return batch.refusal(
             waiting: queueIndex.waiting + transaction.pending.added,
-            bound: core.options.maximumWaiting
+            bound: transaction.core.options.maximumWaiting
         ) {
             queueIndex.waiting(of: $0) + transaction.pending.added(by: $0)
         }

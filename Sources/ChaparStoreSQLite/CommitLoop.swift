@@ -6,88 +6,80 @@ import ChaparComposition
 /// The one writer of a store: a thread that takes every command that waits into one transaction, commits, answers, and
 /// starts over.
 ///
-/// It owns the connection that writes and the ``QueueIndex``; nothing else touches either. ``SQLiteStore`` hands
-/// commands in by the ``Inbox``. It never calls a plugin, and never answers before what it answers is durable.
+/// It decides the order of the steps; its parts, each in the folder of its room, make them. All write within one
+/// ``Transaction``, which has the connection and the ``QueueIndex``; nothing outside of the parts touches either.
+/// ``SQLiteStore`` hands commands in by the ``Inbox``. The loop never calls a plugin, and never answers before what it
+/// answers is durable.
 ///
 /// ## How a commit works
 /// 1. ``Inbox/drain(isHurried:remains:until:)`` gives what waits. Under load a small batch waits a moment for more
 ///    (``GroupCommit``); a large one is cut at `rowsPerCommit`, and the rest begins the next.
 /// 2. Calls of `claim` join their ``BackendQueue``. Where a queue that is asked for work runs low in memory, its next
-///    page is read (`loadWindows`).
-/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries; what
-///    waits in memory is claimed (`handOut`); outcomes, cancellations, devices and the like; the oldest ``StagedRows``
-///    get their rows; new notifications, which a call that waits for work gets at once.
+///    page is read (``Claims``).
+/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries
+///    (``Expiry``); what waits in memory is claimed (``Claims``); outcomes (``Recording``), cancellations
+///    (``Withdrawals``), devices and the like; the oldest ``StagedRows`` get their rows (``RowWriter``); new
+///    notifications (``Enqueuing``), which a call that waits for work gets at once.
 /// 4. What belongs to all of it is written last: finished deliveries as an ``Archive`` block, new staged rows, leases,
-///    events in one row, new flows, the clocks.
+///    events in one row (``EventWriter``), new flows, the clocks (``WriterClock``).
 /// 5. `COMMIT`. From here on the work, its events and its claims survive a crash of the process, and with
 ///    `durability: full` a loss of power. Nothing of it was shown before.
 /// 6. `apply`: memory follows (``PendingChanges``), observers and ``EventFeed`` get it, claims and callers are
 ///    answered; answers to new work may wait for their queue to catch up (``BackPressure``).
 ///
 /// When a step fails the transaction is rolled back, and with it the claims, which are the one thing that memory shows
-/// before the commit (`rollBack`). Then each command is tried in a transaction of its own, so that one that cannot be
-/// stored fails alone.
+/// before the commit (``Transaction/rollBack()``). Then each command is tried in a transaction of its own, so that one
+/// that cannot be stored fails alone.
 final class CommitLoop {
-    let core: StoreCore
-    let connection: OpaquePointer
-    let sql: Statements
-    let archive: Archive
-    let queueIndex: QueueIndex
-    let backPressure: BackPressure
-    let transaction: Transaction
-    let events: EventWriter
-    let rows: RowWriter
-    let claims: Claims
-    let expiry: Expiry
-    let clock: WriterClock
-    let receipts: Receipts
-    let freePages: FreePages
-    let endings: Endings
-    let rivals: Rivals
-    let recording: Recording
-    let withdrawals: Withdrawals
-    let moves: BackendMoves
-    let enqueuing: Enqueuing
-    let erasing: Erasing
-    let purge: Purge
-    let outbox: OutboxWriter
-    let devices: DeviceWriter
+    private let core: StoreCore
+    private let queueIndex: QueueIndex
+    private let transaction: Transaction
+    private let rows: RowWriter
+    private let events: EventWriter
+    private let archive: Archive
+    private let clock: WriterClock
+    private let recording: Recording
+    private let settling: Settling
+    private let withdrawals: Withdrawals
+    private let moves: BackendMoves
+    private let claims: Claims
+    private let expiry: Expiry
+    private let enqueuing: Enqueuing
+    private let freePages: FreePages
+    private let purge: Purge
+    /// The parts that calls of the store use by themselves.
+    private let writer: StoreWriter
+    private let backPressure: BackPressure
     /// Whether the transaction writes something in any case.
-    var isTryingLog = false
+    private var isTryingLog = false
 
     init(core: StoreCore, connection: OpaquePointer, queueIndex: QueueIndex, opened: OpenedStore) throws(StoreError) {
         self.core = core
-        self.connection = connection
         self.queueIndex = queueIndex
+        transaction = try Transaction(core: core, queueIndex: queueIndex, connection: connection)
+        let shared = try NotificationStatements(connection)
+        rows = try RowWriter(transaction)
+        events = try EventWriter(transaction, last: opened.lastEvent)
+        archive = try Archive(connection)
+        clock = try WriterClock(transaction, rows, offset: opened.wallOffset)
+        let receipts = Receipts(transaction, archive)
+        let rivals = try Rivals(transaction)
+        let endings = try Endings(transaction, rows, archive)
+        recording = try Recording(transaction, rows, endings, rivals, receipts)
+        settling = try Settling(transaction, recording)
+        withdrawals = try Withdrawals(transaction, rows, endings, archive, shared)
+        moves = try BackendMoves(transaction)
+        claims = try Claims(transaction)
+        expiry = try Expiry(transaction, rows, claims)
+        enqueuing = try Enqueuing(transaction, rows, claims, endings, rivals)
+        freePages = try FreePages(transaction, opened)
+        purge = try Purge(transaction, receipts, freePages, shared)
+        let erasing = Erasing(transaction, rows, endings, receipts, shared)
+        writer = StoreWriter(transaction, receipts, withdrawals, erasing, freePages)
         backPressure = BackPressure(
             windowCapacity: core.options.windowCapacity,
             longestPause: core.options.longestPause
         )
-        sql = try Statements(connection)
-        transaction = Transaction(core: core, queueIndex: queueIndex, connection: connection, sql)
-        events = EventWriter(transaction, sql, last: opened.lastEvent)
-        rows = RowWriter(transaction, sql)
-        claims = Claims(transaction, sql)
-        expiry = Expiry(transaction, rows, claims, sql)
-        clock = WriterClock(transaction, rows, sql, offset: opened.wallOffset)
-        archive = try Archive(connection)
-        receipts = Receipts(transaction, archive)
-        endings = Endings(transaction, rows, archive, sql)
-        rivals = Rivals(queueIndex, sql)
-        recording = Recording(transaction, rows, endings, rivals, receipts, sql)
-        withdrawals = Withdrawals(transaction, rows, endings, archive, sql)
-        moves = BackendMoves(transaction, sql)
-        freePages = FreePages(
-            transaction,
-            sql,
-            givesPagesBack: opened.givesPagesBack,
-            pageBytes: opened.pageBytes
-        )
-        enqueuing = Enqueuing(transaction, rows, claims, endings, rivals, sql)
-        erasing = Erasing(transaction, rows, endings, receipts, sql)
-        purge = Purge(transaction, receipts, freePages, sql)
-        outbox = OutboxWriter(transaction)
-        devices = DeviceWriter(transaction, outbox)
     }
 
     /// Works until the inbox is closed and empty.
@@ -130,7 +122,7 @@ final class CommitLoop {
         queueIndex.forgetStagedRows()
         backPressure.releaseAll()
         events.noteLast()
-        // Pending closures refer to this loop, whose statements keep the connection from closing.
+        // Pending closures refer to parts of the writer, whose statements keep the connection from closing.
         transaction.pending.reset()
         core.handOver()
         for queue in queueIndex.queues {
@@ -242,8 +234,8 @@ final class CommitLoop {
         case .enqueue(let batch, let reply): try enqueuing.enqueue(batch, reply)
         case .record(let resolutions, let event, let reply): try recording.record(resolutions, event, reply)
         case .settle(let resolutions, let backend, let event, let reply):
-            try recording.settle(resolutions, of: backend, event, reply)
-        case .makeDue(let deliveries, let backend, let reply): try recording.makeDue(deliveries, of: backend, reply)
+            try settling.settle(resolutions, of: backend, event, reply)
+        case .makeDue(let deliveries, let backend, let reply): try settling.makeDue(deliveries, of: backend, reply)
         case .claimExpired(let limit, let reply): try expiry.claim(limit: limit, reply)
         case .cancel(let step, let reply): try withdrawals.cancel(step, reply)
         case .move(let name, let other, let reply): try moves.move(name, to: other, reply)
@@ -257,7 +249,7 @@ final class CommitLoop {
         case .purge(let retention, let reply): try purge.purge(retention, reply)
         case .work(let work):
             try transaction.begin()
-            transaction.pending.answers.append(try work.run(self))
+            transaction.pending.answers.append(try work.run(writer))
         case .claim, .inspect, .look: break
         }
     }

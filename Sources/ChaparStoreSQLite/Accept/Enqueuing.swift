@@ -13,23 +13,22 @@ final class Enqueuing {
     private let claims: Claims
     private let endings: Endings
     private let rivals: Rivals
-    private let sql: Statements
+    private let sql: KeyStatements
 
     init(
         _ transaction: Transaction,
         _ rows: RowWriter,
         _ claims: Claims,
         _ endings: Endings,
-        _ rivals: Rivals,
-        _ sql: Statements
-    ) {
+        _ rivals: Rivals
+    ) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
         self.rows = rows
         self.claims = claims
         self.endings = endings
         self.rivals = rivals
-        self.sql = sql
+        sql = try KeyStatements(transaction.connection)
     }
 
     /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries forbids it.
@@ -267,6 +266,23 @@ extension StagedRow.Row {
             scheduled: scheduled,
             caller: new.pointee.caller,
             content: new.pointee.content
+        )
+    }
+}
+
+/// The statements of idempotency keys.
+private struct KeyStatements {
+    let findKey: SQLStatement
+    let insertKey: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        findKey = try SQLStatement(
+            connection,
+            "SELECT fingerprint, answer, keep FROM idempotency WHERE caller = ?1 AND key = ?2"
+        )
+        insertKey = try SQLStatement(
+            connection,
+            "INSERT OR REPLACE INTO idempotency (caller, key, fingerprint, answer, keep) VALUES (?1, ?2, ?3, ?4, ?5)"
         )
     }
 }

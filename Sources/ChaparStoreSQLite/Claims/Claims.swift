@@ -11,12 +11,12 @@ final class Claims {
 
     private let transaction: Transaction
     private let queueIndex: QueueIndex
-    private let sql: Statements
+    private let sql: ClaimStatements
 
-    init(_ transaction: Transaction, _ sql: Statements) {
+    init(_ transaction: Transaction) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
-        self.sql = sql
+        sql = try ClaimStatements(transaction.connection)
     }
 
     /// Reads more deliveries from disk where a flow that is asked for work runs low in memory.
@@ -159,5 +159,24 @@ enum LeaseList {
         stride(from: 0, to: bytes.count - 7, by: 8).map { start in
             (0..<8).reduce(Int64(0)) { $0 | Int64(bytes[start + $1]) << Int64(8 * $1) }
         }
+    }
+}
+
+/// The statements of claims.
+private struct ClaimStatements {
+    let page: SQLStatement
+    let insertLease: SQLStatement
+    let deleteLease: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        page = try SQLStatement(
+            connection,
+            """
+            SELECT due, id FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND mark <> 2 AND flow = ?1 AND (due, id) >= (?2, ?3) ORDER BY due, id
+            """
+        )
+        insertLease = try SQLStatement(connection, "INSERT INTO leases (number, deliveries) VALUES (?1, ?2)")
+        deleteLease = try SQLStatement(connection, "DELETE FROM leases WHERE number = ?1")
     }
 }

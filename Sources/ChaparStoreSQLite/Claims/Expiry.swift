@@ -3,8 +3,8 @@ import ChaparQueue
 
 /// The search for waiting deliveries whose time to live is over, and the claims on them.
 ///
-/// Its place is kept in the ``QueueIndex``, since commits of others change what is known of expiry. Used by the writer's
-/// thread only.
+/// Its place is kept in the ``QueueIndex``, since commits of others change what is known of expiry. Used by the
+/// writer's thread only.
 final class Expiry {
     private let transaction: Transaction
     private let queueIndex: QueueIndex
@@ -12,12 +12,19 @@ final class Expiry {
     private let claims: Claims
     private let expiring: SQLStatement
 
-    init(_ transaction: Transaction, _ rows: RowWriter, _ claims: Claims, _ sql: Statements) {
+    init(_ transaction: Transaction, _ rows: RowWriter, _ claims: Claims) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
         self.rows = rows
         self.claims = claims
-        expiring = sql.expiring
+        expiring = try SQLStatement(
+            transaction.connection,
+            """
+            SELECT flow, due, id, expires FROM deliveries INDEXED BY waiting
+            WHERE state = 0 AND mark <> 2 AND (flow, due, id) > (?1, ?2, ?3)
+            AND typeof(flow) = 'integer' AND typeof(due) = 'integer' ORDER BY flow, due, id LIMIT ?4
+            """
+        )
     }
 
     /// Claims deliveries whose time to live is over; reads as many waiting ones as the options allow, in turn.

@@ -3,8 +3,8 @@ import ChaparCore
 
 /// The two clocks of the writer: the steady one, which deadlines use, and the wall clock, which `send_at` follows.
 ///
-/// It saves both for the next process, and shifts scheduled deliveries when the wall clock was set. Used by the writer's
-/// thread only.
+/// It saves both for the next process, and shifts scheduled deliveries when the wall clock was set. Used by the
+/// writer's thread only.
 final class WriterClock {
     /// The smallest step of the wall clock that is followed, in milliseconds; smaller ones add up until they reach it.
     private static let smallestJump: Int64 = 1_000
@@ -19,10 +19,18 @@ final class WriterClock {
     /// The steady time at which the clocks were last saved.
     private var savedAt = Int64.min
 
-    init(_ transaction: Transaction, _ rows: RowWriter, _ sql: Statements, offset: Int64) {
+    init(_ transaction: Transaction, _ rows: RowWriter, offset: Int64) throws(StoreError) {
         self.transaction = transaction
         self.rows = rows
-        shiftScheduled = sql.shiftScheduled
+        shiftScheduled = try SQLStatement(
+            transaction.connection,
+            """
+            UPDATE deliveries SET due = due - ?1, expires = expires - ?1, scheduled = scheduled - ?1 WHERE id IN (
+            SELECT w.id FROM deliveries w INDEXED BY waiting
+            WHERE w.state = 0 AND w.mark <> 2 AND w.due > ?2 AND w.attempts = 0 AND w.due =
+            (SELECT h.scheduled FROM deliveries h WHERE h.id = coalesce(w.head, w.id)))
+            """
+        )
         self.offset = offset
     }
 

@@ -15,9 +15,12 @@ final class EventWriter {
     /// The time and the event of the last note.
     private var noted: (at: Int64, event: Int64)
 
-    init(_ transaction: Transaction, _ sql: Statements, last: Int64) {
+    init(_ transaction: Transaction, last: Int64) throws(StoreError) {
         self.transaction = transaction
-        insert = sql.insertEvents
+        insert = try SQLStatement(
+            transaction.connection,
+            "INSERT INTO events (first, count, at, packed) VALUES (?1, ?2, ?3, ?4)"
+        )
         self.last = last
         noted = (.min, last)
     }

@@ -19,7 +19,7 @@ final class RowWriter {
 
     private let transaction: Transaction
     private let queueIndex: QueueIndex
-    private let sql: Statements
+    private let sql: RowWriterStatements
     /// The recipient of the current row, as text; kept to reuse its memory.
     @exclusivity(unchecked) private(set) var recipientText: [UInt8] = []
     /// The values that are bound to the statement that inserts notifications.
@@ -31,10 +31,10 @@ final class RowWriter {
     /// The plan that was last written so, with its stored form.
     private var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
 
-    init(_ transaction: Transaction, _ sql: Statements) {
+    init(_ transaction: Transaction) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
-        self.sql = sql
+        sql = try RowWriterStatements(transaction.connection)
     }
 
     // MARK: Rows
@@ -224,5 +224,35 @@ final class RowWriter {
         stagedRow.staged.leave(stagedRow.index)
         transaction.pending.written.append((entry, stagedRow))
         if stagedRow.staged.open == 0 { transaction.pending.emptied.append(stagedRow.staged) }
+    }
+}
+
+/// The statements that write rows and staged rows; bound values stay bound.
+private struct RowWriterStatements {
+    let insertHead: SQLStatement
+    let insertChild: SQLStatement
+    let insertStagedRows: SQLStatement
+    let deleteStagedRows: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        insertHead = try SQLStatement(
+            connection,
+            """
+            INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, collapse,
+            recipient, count, accepted, scheduled, plan, caller, collapse_id, content, padding)
+            VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+            """
+        )
+        insertChild = try SQLStatement(
+            connection,
+            """
+            INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, collapse,
+            recipient, head, padding, plan) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10, ?11)
+            """
+        )
+        insertStagedRows = try SQLStatement(connection, "INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
+        deleteStagedRows = try SQLStatement(connection, "DELETE FROM arrivals WHERE number = ?1")
+        insertHead.bind(15, emptyBytes: RowPadding.initial)
+        insertChild.bind(10, emptyBytes: RowPadding.initial)
     }
 }

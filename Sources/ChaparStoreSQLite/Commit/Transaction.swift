@@ -5,22 +5,25 @@ import ChaparQueue
 ///
 /// It begins with the first write. All that writes does so within it, and says in ``pending`` what memory and callers
 /// get once it is committed. After the commit it changes the ``QueueIndex``; before, memory shows claims only, which
-/// ``rollBack()`` undoes. ``CommitLoop`` owns it, and decides when it starts and ends. Used by the writer's thread only.
+/// ``rollBack()`` undoes. ``CommitLoop`` owns it, and decides when it starts and ends. Used by the writer's thread
+/// only.
 final class Transaction {
     let core: StoreCore
     let queueIndex: QueueIndex
     let connection: OpaquePointer
-    private let sql: Statements
+    private let sql: TransactionStatements
+    private let reading: RowStatements
     /// The changes that follow the commit; not checked for exclusive access, since one thread uses it, and often.
     @exclusivity(unchecked) var pending = PendingChanges()
     /// Its time, in milliseconds since 1970.
     private(set) var now: Int64 = 0
 
-    init(core: StoreCore, queueIndex: QueueIndex, connection: OpaquePointer, _ sql: Statements) {
+    init(core: StoreCore, queueIndex: QueueIndex, connection: OpaquePointer) throws(StoreError) {
         self.core = core
         self.queueIndex = queueIndex
         self.connection = connection
-        self.sql = sql
+        sql = try TransactionStatements(connection)
+        reading = try RowStatements(connection)
     }
 
     // MARK: Start and end
@@ -138,5 +141,29 @@ final class Transaction {
     }
 
     /// Makes a reader of waiting deliveries; those that it reads share the contents of their notifications.
-    func makeReader() -> RowReader { RowReader(sql, queueIndex, core.status) }
+    func makeReader() -> RowReader { RowReader(reading, queueIndex, core.status) }
+}
+
+/// The statements of every transaction.
+private struct TransactionStatements {
+    let begin: SQLStatement
+    let commit: SQLStatement
+    let rollback: SQLStatement
+    let insertFlow: SQLStatement
+    let saveState: SQLStatement
+    let deleteState: SQLStatement
+    let saveMark: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        begin = try SQLStatement(connection, "BEGIN IMMEDIATE")
+        commit = try SQLStatement(connection, "COMMIT")
+        rollback = try SQLStatement(connection, "ROLLBACK")
+        insertFlow = try SQLStatement(
+            connection,
+            "INSERT OR IGNORE INTO flows (number, backend, urgent, caller) VALUES (?1, ?2, ?3, ?4)"
+        )
+        saveState = try SQLStatement(connection, "INSERT OR REPLACE INTO state (name, value) VALUES (?1, ?2)")
+        deleteState = try SQLStatement(connection, "DELETE FROM state WHERE name = ?1")
+        saveMark = try SQLStatement(connection, "INSERT OR REPLACE INTO marks (name, value) VALUES (?1, ?2)")
+    }
 }

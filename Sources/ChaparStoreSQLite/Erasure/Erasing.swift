@@ -10,9 +10,15 @@ final class Erasing {
     private let rows: RowWriter
     private let endings: Endings
     private let receipts: Receipts
-    private let sql: Statements
+    private let sql: NotificationStatements
 
-    init(_ transaction: Transaction, _ rows: RowWriter, _ endings: Endings, _ receipts: Receipts, _ sql: Statements) {
+    init(
+        _ transaction: Transaction,
+        _ rows: RowWriter,
+        _ endings: Endings,
+        _ receipts: Receipts,
+        _ sql: NotificationStatements
+    ) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
         self.rows = rows

@@ -68,7 +68,7 @@ extension SQLiteStore: TraceStore {
         rows: Int,
         after removed: inout Set<Int64>,
         _ state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
-        _ body: @escaping @Sendable (CommitLoop) throws(StoreError) -> ErasedDeliveries
+        _ body: @escaping @Sendable (StoreWriter) throws(StoreError) -> ErasedDeliveries
     ) async throws(StoreError) -> ErasedDeliveries {
         let part = try await work(rows: rows, isNew: false) { [removed] (writer) throws(StoreError) in
             let part = try body(writer)

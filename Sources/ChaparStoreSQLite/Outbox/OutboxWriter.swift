@@ -2,8 +2,8 @@ import Foundation
 import ChaparCore
 import ChaparQueue
 
-/// The outbox of a transaction: its tables, whose statements are prepared when they are first needed, and the calls that
-/// are woken after the commit.
+/// The outbox of a transaction: its tables, whose statements are prepared when they are first needed, and the calls
+/// that are woken after the commit.
 ///
 /// Used by the writer's thread only.
 final class OutboxWriter {

@@ -49,5 +49,5 @@ extension SQLiteStore {
 
     /// Returns why nothing may be added to the outbox; nil when it has room.
     @Sendable
-    static func outboxRefusal(_ writer: CommitLoop) throws(StoreError) -> StoreError? { try writer.outbox.refusal() }
+    static func outboxRefusal(_ writer: StoreWriter) throws(StoreError) -> StoreError? { try writer.outbox.refusal() }
 }

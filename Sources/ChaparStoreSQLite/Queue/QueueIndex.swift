@@ -3,8 +3,9 @@ import ChaparQueue
 
 /// The index in memory of waiting and claimed deliveries: queues, flows, leases, staged rows.
 ///
-/// ``CommitLoop`` owns it and changes it after each commit; ``OpenedStore`` fills it from the file. It writes nothing
-/// itself. Used by the writer's thread only, so what it does for each delivery is not checked for exclusive access.
+/// ``Transaction`` changes it after each commit, ``Claims`` and ``Expiry`` before; ``OpenedStore`` fills it from the
+/// file. It writes nothing itself. Used by the writer's thread only, so what it does for each delivery is not checked
+/// for exclusive access.
 final class QueueIndex {
     private let budget: Flow.Budget
     private var flowsByNumber: [Int64: Flow] = [:]

@@ -7,12 +7,12 @@ import ChaparQueue
 final class BackendMoves {
     private let transaction: Transaction
     private let queueIndex: QueueIndex
-    private let sql: Statements
+    private let sql: MoveStatements
 
-    init(_ transaction: Transaction, _ sql: Statements) {
+    init(_ transaction: Transaction) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
-        self.sql = sql
+        sql = try MoveStatements(transaction.connection)
     }
 
     /// Moves the waiting deliveries of a backend to another one.
@@ -48,5 +48,20 @@ final class BackendMoves {
         sql.deleteMove.bind(1, name)
         try sql.deleteMove.run()
         transaction.pending.answers.append { [queueIndex] in queueIndex.endMove(of: name) }
+    }
+}
+
+/// The statements of moves.
+private struct MoveStatements {
+    let moveFlows: SQLStatement
+    let redirectMoves: SQLStatement
+    let insertMove: SQLStatement
+    let deleteMove: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        moveFlows = try SQLStatement(connection, "UPDATE flows SET backend = ?2 WHERE backend = ?1")
+        redirectMoves = try SQLStatement(connection, "UPDATE moves SET target = ?2 WHERE target = ?1")
+        insertMove = try SQLStatement(connection, "INSERT OR REPLACE INTO moves (backend, target) VALUES (?1, ?2)")
+        deleteMove = try SQLStatement(connection, "DELETE FROM moves WHERE backend = ?1")
     }
 }

@@ -10,13 +10,13 @@ final class Endings {
     private let transaction: Transaction
     private let rows: RowWriter
     private let archive: Archive
-    private let sql: Statements
+    private let sql: EndingStatements
 
-    init(_ transaction: Transaction, _ rows: RowWriter, _ archive: Archive, _ sql: Statements) {
+    init(_ transaction: Transaction, _ rows: RowWriter, _ archive: Archive) throws(StoreError) {
         self.transaction = transaction
         self.rows = rows
         self.archive = archive
-        self.sql = sql
+        sql = try EndingStatements(transaction.connection)
     }
 
     /// Archives a delivery that had no row, in its final state after one attempt or none; returns false when it has a
@@ -91,16 +91,19 @@ final class Endings {
     }
 }
 
-extension SQLStatement {
-    /// Runs a statement with an attempt as its sixth value, or NULL; returns the number of changed rows.
-    func run(attempt: [UInt8]?) throws(StoreError) -> Int {
-        guard let attempt else {
-            bindNull(6)
-            return try run()
-        }
-        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            bindText(6, borrowing: bytes)
-            return try run()
-        }
+/// The statements that write final states.
+private struct EndingStatements {
+    let end: SQLStatement
+    let endAtOnce: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        end = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET state = ?2, \(AttemptColumns.assignments) WHERE id = ?1 AND state = 0"
+        )
+        endAtOnce = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET state = ?2, attempts = 1, changed = ?3, attempt_log = ?4, padding = ?5 WHERE id = ?1 AND state = 0"
+        )
     }
 }

@@ -3,33 +3,32 @@ import ChaparCore
 import ChaparComposition
 import ChaparQueue
 
-/// Records the results of deliveries, as ``RecordRules`` decides, and decisions about deliveries that wait.
+/// Records what becomes of deliveries, as `RecordRules` decides: they end, or wait again.
 ///
 /// Used by the writer's thread only.
 final class Recording {
-    let transaction: Transaction
-    let queueIndex: QueueIndex
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
     private let rows: RowWriter
     private let endings: Endings
     private let rivals: Rivals
     private let receipts: Receipts
-    let sql: Statements
+    private let sql: RecordingStatements
 
     init(
         _ transaction: Transaction,
         _ rows: RowWriter,
         _ endings: Endings,
         _ rivals: Rivals,
-        _ receipts: Receipts,
-        _ sql: Statements
-    ) {
+        _ receipts: Receipts
+    ) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
         self.rows = rows
         self.endings = endings
         self.rivals = rivals
         self.receipts = receipts
-        self.sql = sql
+        sql = try RecordingStatements(transaction.connection)
     }
 
     /// Records the results of claimed deliveries.
@@ -268,5 +267,22 @@ final class Recording {
             transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
             transaction.pending.append(.added(new))
         }
+    }
+}
+
+/// The statements that put deliveries back.
+private struct RecordingStatements {
+    let retry: SQLStatement
+    let release: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        retry = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET flow = ?2, \(AttemptColumns.assignments), due = ?7, step = ?8, mark = ?9 WHERE id = ?1 AND state = 0"
+        )
+        release = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET mark = ?2, replay = replay | ?3 WHERE id = ?1 AND state = 0"
+        )
     }
 }

@@ -12,10 +12,23 @@ final class Rivals {
     private let collapsing: SQLStatement
     private let collapseID: SQLStatement
 
-    init(_ queueIndex: QueueIndex, _ sql: Statements) {
-        self.queueIndex = queueIndex
-        collapsing = sql.collapsing
-        collapseID = sql.collapseID
+    init(_ transaction: Transaction) throws(StoreError) {
+        queueIndex = transaction.queueIndex
+        collapsing = try SQLStatement(
+            transaction.connection,
+            """
+            SELECT id, flow FROM deliveries
+            WHERE state = 0 AND collapse IS NOT NULL AND collapse = ?1 AND recipient = ?2 AND id <> ?3
+            AND EXISTS (
+                SELECT 1 FROM deliveries h WHERE h.id = coalesce(deliveries.head, deliveries.id)
+                AND h.collapse_id = ?4 AND coalesce(h.caller, '') = ?5
+            )
+            """
+        )
+        collapseID = try SQLStatement(
+            transaction.connection,
+            "SELECT collapse_id, coalesce(caller, '') FROM deliveries WHERE id = ?1"
+        )
     }
 
     /// Returns the numbers of the waiting or claimed deliveries at a backend with the same recipient, and the same

@@ -10,17 +10,25 @@ final class Withdrawals {
     private let rows: RowWriter
     private let endings: Endings
     private let archive: Archive
-    private let sql: Statements
+    private let shared: NotificationStatements
+    private let sql: WithdrawalStatements
     /// The rest of cancellations, for another transaction, before what waits in the inbox.
     private var continuations: [StoreCommand] = []
 
-    init(_ transaction: Transaction, _ rows: RowWriter, _ endings: Endings, _ archive: Archive, _ sql: Statements) {
+    init(
+        _ transaction: Transaction,
+        _ rows: RowWriter,
+        _ endings: Endings,
+        _ archive: Archive,
+        _ shared: NotificationStatements
+    ) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
         self.rows = rows
         self.endings = endings
         self.archive = archive
-        self.sql = sql
+        self.shared = shared
+        sql = try WithdrawalStatements(transaction.connection)
     }
 
     /// Takes the commands that continue in another transaction.
@@ -33,16 +41,16 @@ final class Withdrawals {
     /// Cancels the next part of a notification's deliveries, and answers after the last.
     func cancel(_ step: CancelStep, _ reply: Reply<Cancellation?>) throws(StoreError) {
         if let entry = queueIndex.withoutRow(step.id) { try rows.writeOut(entry) }
-        sql.countOf.bind(1, step.id.rawValue)
-        guard try sql.countOf.next() else {
+        shared.countOf.bind(1, step.id.rawValue)
+        guard try shared.countOf.next() else {
             let isArchived = try archive.delivery(step.id.rawValue) != nil
             transaction.pending.answers.append {
                 reply.succeed(isArchived ? Cancellation(cancelled: 0, tooLate: 1) : nil)
             }
             return
         }
-        let count = try sql.countOf.count(0)
-        sql.countOf.reset()
+        let count = try shared.countOf.count(0)
+        shared.countOf.reset()
         let limit = transaction.core.options.rowsPerCommit
         let waiting = sql.waitingOf
         waiting.bind(1, step.after)
@@ -127,8 +135,25 @@ final class Withdrawals {
         _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
     ) throws(StoreError) {
         try transaction.begin()
-        sql.markCancelled.bind(1, claimed.id)
-        try sql.markCancelled.run()
+        shared.markCancelled.bind(1, claimed.id)
+        try shared.markCancelled.run()
         claimed.cancellation = event  // At once: its outcome may be recorded in the same transaction.
+    }
+}
+
+/// The statements that find the deliveries to cancel.
+private struct WithdrawalStatements {
+    let waitingOf: SQLStatement
+    let waitingOfFlow: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        waitingOf = try SQLStatement(
+            connection,
+            "SELECT id FROM deliveries WHERE id > ?1 AND id < ?2 AND state = 0 LIMIT ?3"
+        )
+        waitingOfFlow = try SQLStatement(
+            connection,
+            "SELECT id FROM deliveries INDEXED BY waiting WHERE state = 0 AND mark <> 2 AND flow = ?1 AND id <= ?2"
+        )
     }
 }

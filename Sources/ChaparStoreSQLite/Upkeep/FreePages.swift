@@ -14,20 +14,21 @@ final class FreePages {
     private static let vacuumed: Int64 = 256
 
     private let transaction: Transaction
-    private let sql: Statements
+    private let sql: PageStatements
     /// Whether free pages can be returned to the file system.
     private let givesPagesBack: Bool
     /// The bytes of a page.
     private let pageBytes: Int64
 
-    init(_ transaction: Transaction, _ sql: Statements, givesPagesBack: Bool, pageBytes: Int64) {
+    init(_ transaction: Transaction, _ opened: OpenedStore) throws(StoreError) {
         self.transaction = transaction
-        self.sql = sql
-        self.givesPagesBack = givesPagesBack
-        self.pageBytes = pageBytes
+        sql = try PageStatements(transaction.connection)
+        givesPagesBack = opened.givesPagesBack
+        pageBytes = opened.pageBytes
     }
 
-    /// Returns free pages at the end of the file to the file system, when many are free; returns whether there are more.
+    /// Returns free pages at the end of the file to the file system, when many are free; returns whether there are
+    /// more.
     func giveBack() throws(StoreError) -> Bool {
         let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
         guard free > max(pages / Self.spareShare, Self.spare), givesPagesBack else { return false }
@@ -62,5 +63,18 @@ final class FreePages {
         guard try statement.next() else { return 0 }
         defer { statement.reset() }
         return try statement.integer(0)
+    }
+}
+
+/// The statements about the file's pages.
+private struct PageStatements {
+    let pageCount: SQLStatement
+    let freePages: SQLStatement
+    let vacuum: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        pageCount = try SQLStatement(connection, "PRAGMA page_count")
+        freePages = try SQLStatement(connection, "PRAGMA freelist_count")
+        vacuum = try SQLStatement(connection, "PRAGMA incremental_vacuum(256)")
     }
 }

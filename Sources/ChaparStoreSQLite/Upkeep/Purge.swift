@@ -13,15 +13,22 @@ final class Purge {
     private let transaction: Transaction
     private let receipts: Receipts
     private let freePages: FreePages
-    private let sql: Statements
+    private let shared: NotificationStatements
+    private let sql: PurgeStatements
     /// The last row that was read, in the order in which deliveries became final.
     private var last = (changed: Int64.min, id: Int64.min)
 
-    init(_ transaction: Transaction, _ receipts: Receipts, _ freePages: FreePages, _ sql: Statements) {
+    init(
+        _ transaction: Transaction,
+        _ receipts: Receipts,
+        _ freePages: FreePages,
+        _ shared: NotificationStatements
+    ) throws(StoreError) {
         self.transaction = transaction
         self.receipts = receipts
         self.freePages = freePages
-        self.sql = sql
+        self.shared = shared
+        sql = try PurgeStatements(transaction.connection)
     }
 
     /// Removes as much as one short commit can; returns whether there may be more.
@@ -88,16 +95,19 @@ final class Purge {
             if heads.last != head { heads.append(head) }
         }
         for id in Set(heads) {
-            sql.countOf.bind(1, id)
-            guard try sql.countOf.next() else { continue }
-            let count = sql.countOf.readable({ (row) throws(StoreError) in try row.count(0) }, transaction.core.status)
-            sql.countOf.reset()
+            shared.countOf.bind(1, id)
+            guard try shared.countOf.next() else { continue }
+            let count = shared.countOf.readable(
+                { (row) throws(StoreError) in try row.count(0) },
+                transaction.core.status
+            )
+            shared.countOf.reset()
             guard let count else { continue }
             let end = id.adding(clamping: Int64(count))
             guard try isFinished(id, end, before: before) else { continue }
-            sql.deleteRange.bind(1, id)
-            sql.deleteRange.bind(2, end)
-            try sql.deleteRange.run()
+            shared.deleteRange.bind(1, id)
+            shared.deleteRange.bind(2, end)
+            try shared.deleteRange.run()
             try receipts.tables().forget(from: id, to: end)
         }
         if !heads.isEmpty { try saveHighest() }
@@ -143,5 +153,54 @@ final class Purge {
         sql.deleteKeys.bind(1, transaction.now)
         sql.deleteKeys.bind(2, Self.stepSize)
         return try sql.deleteKeys.run() == Self.stepSize
+    }
+}
+
+/// The statements of a purge.
+private struct PurgeStatements {
+    let ended: SQLStatement
+    let lastChange: SQLStatement
+    let oldEvents: SQLStatement
+    let oldBlocks: SQLStatement
+    let deleteBlocks: SQLStatement
+    let deleteEvents: SQLStatement
+    let deleteKeys: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        ended = try SQLStatement(
+            connection,
+            """
+            SELECT changed, id, coalesce(head, id) FROM deliveries INDEXED BY ended
+            WHERE state > 0 AND (changed, id) > (?1, ?2) AND changed < ?3 AND typeof(changed) = 'integer'
+            ORDER BY changed, id LIMIT ?4
+            """
+        )
+        lastChange = try SQLStatement(
+            connection,
+            "SELECT min(state), max(changed) FROM deliveries WHERE id >= ?1 AND id < ?2"
+        )
+        oldEvents = try SQLStatement(
+            connection,
+            """
+            SELECT first, at FROM events WHERE first < (SELECT max(first) FROM events) AND typeof(at) = 'integer'
+            ORDER BY first LIMIT ?1
+            """
+        )
+        oldBlocks = try SQLStatement(
+            connection,
+            """
+            SELECT number, at, first, last FROM archive
+            WHERE typeof(at) = 'integer' AND typeof(first) = 'integer' AND typeof(last) = 'integer' ORDER BY number LIMIT ?1
+            """
+        )
+        deleteBlocks = try SQLStatement(connection, "DELETE FROM archive WHERE number <= ?1")
+        deleteEvents = try SQLStatement(connection, "DELETE FROM events WHERE first <= ?1")
+        deleteKeys = try SQLStatement(
+            connection,
+            """
+            DELETE FROM idempotency WHERE (caller, key) IN (
+            SELECT caller, key FROM idempotency INDEXED BY forgetting WHERE keep < ?1 LIMIT ?2)
+            """
+        )
     }
 }

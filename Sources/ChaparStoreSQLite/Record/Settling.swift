@@ -1,8 +1,22 @@
 import ChaparCore
 import ChaparQueue
 
-/// Decisions about deliveries that wait and are not claimed.
-extension Recording {
+/// Records decisions about deliveries that wait and are not claimed.
+///
+/// Used by the writer's thread only.
+final class Settling {
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
+    private let recording: Recording
+    private let sql: SettlingStatements
+
+    init(_ transaction: Transaction, _ recording: Recording) throws(StoreError) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.recording = recording
+        sql = try SettlingStatements(transaction.connection)
+    }
+
     /// Records decisions about deliveries that still wait as they were read; writes nothing when none does.
     func settle(
         _ resolutions: [Resolution],
@@ -16,7 +30,7 @@ extension Recording {
             guard let entry = try waiting(resolution.delivery, as: resolution.lease ?? 0, at: backend, &reader) else {
                 continue
             }
-            try record(resolution, of: entry, as: .settled, isClaimed: false, event)
+            try recording.record(resolution, of: entry, as: .settled, isClaimed: false, event)
             settled.insert(resolution.delivery)
         }
         transaction.pending.answers.append { [settled] in reply.succeed(settled) }
@@ -60,7 +74,7 @@ extension Recording {
             sql.makeDue.bind(1, id)
             sql.makeDue.bind(2, transaction.now)
             try sql.makeDue.run()
-            comeBack(entry, false, as: entry.due(at: transaction.now))
+            recording.comeBack(entry, false, as: entry.due(at: transaction.now))
             count += 1
         }
         transaction.pending.answers.append { [count] in reply.succeed(count) }
@@ -85,5 +99,16 @@ extension Entry {
             isCancelled: isCancelled,
             contentBytes: contentBytes
         )
+    }
+}
+
+/// The statements about deliveries that wait.
+private struct SettlingStatements {
+    let markOf: SQLStatement
+    let makeDue: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        markOf = try SQLStatement(connection, "SELECT mark FROM deliveries WHERE id = ?1 AND state = 0")
+        makeDue = try SQLStatement(connection, "UPDATE deliveries SET due = ?2 WHERE id = ?1 AND state = 0")
     }
 }

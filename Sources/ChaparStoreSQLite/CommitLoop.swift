@@ -6,92 +6,80 @@ import ChaparComposition
 /// The one writer of a store: a thread that takes every command that waits into one transaction, commits, answers, and
 /// starts over.
 ///
-/// It owns the connection that writes and the ``QueueIndex``; nothing else touches either. ``SQLiteStore`` hands
-/// commands in by the ``Inbox``. It never calls a plugin, and never answers before what it answers is durable.
+/// It decides the order of the steps; its parts, each in the folder of its room, make them. All write within one
+/// ``Transaction``, which has the connection and the ``QueueIndex``; nothing outside of the parts touches either.
+/// ``SQLiteStore`` hands commands in by the ``Inbox``. The loop never calls a plugin, and never answers before what it
+/// answers is durable.
 ///
 /// ## How a commit works
 /// 1. ``Inbox/drain(isHurried:remains:until:)`` gives what waits. Under load a small batch waits a moment for more
 ///    (``GroupCommit``); a large one is cut at `rowsPerCommit`, and the rest begins the next.
 /// 2. Calls of `claim` join their ``BackendQueue``. Where a queue that is asked for work runs low in memory, its next
-///    page is read (`loadWindows`).
-/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries; what
-///    waits in memory is claimed (`handOut`); outcomes, cancellations, devices and the like; the oldest ``StagedRows``
-///    get their rows; new notifications, which a call that waits for work gets at once.
+///    page is read (``Claims``).
+/// 3. The transaction begins with the first write, and runs in this order: the search for expired deliveries
+///    (``Expiry``); what waits in memory is claimed (``Claims``); outcomes (``Recording``), cancellations
+///    (``Withdrawals``), devices and the like; the oldest ``StagedRows`` get their rows (``RowWriter``); new
+///    notifications (``Enqueuing``), which a call that waits for work gets at once.
 /// 4. What belongs to all of it is written last: finished deliveries as an ``Archive`` block, new staged rows, leases,
-///    events in one row, new flows, the clocks.
+///    events in one row (``EventWriter``), new flows, the clocks (``WriterClock``).
 /// 5. `COMMIT`. From here on the work, its events and its claims survive a crash of the process, and with
 ///    `durability: full` a loss of power. Nothing of it was shown before.
 /// 6. `apply`: memory follows (``PendingChanges``), observers and ``EventFeed`` get it, claims and callers are
 ///    answered; answers to new work may wait for their queue to catch up (``BackPressure``).
 ///
 /// When a step fails the transaction is rolled back, and with it the claims, which are the one thing that memory shows
-/// before the commit (`rollBack`). Then each command is tried in a transaction of its own, so that one that cannot be
-/// stored fails alone.
+/// before the commit (``Transaction/rollBack()``). Then each command is tried in a transaction of its own, so that one
+/// that cannot be stored fails alone.
 final class CommitLoop {
-    let core: StoreCore
-    let connection: OpaquePointer
-    let sql: Statements
-    let archive: Archive
-    let queueIndex: QueueIndex
-    let backPressure: BackPressure
-    /// The changes of the current transaction; not checked for exclusive access, since one thread uses it, and often.
-    @exclusivity(unchecked) var pending = PendingChanges()
-    /// The time of the transaction, in milliseconds since 1970.
-    var now: Int64 = 0
-    /// Whether free pages can be returned to the file system.
-    let givesPagesBack: Bool
-    /// The bytes of a page.
-    let pageBytes: Int64
-    /// The number of the newest committed event.
-    var lastEvent: Int64
-    /// The interval, in milliseconds, at which the newest committed event is noted outside of the database.
-    static let committedInterval: Int64 = 1_000
-    /// The time and the event of the last such note.
-    var committedNoted: (at: Int64, event: Int64)
+    private let core: StoreCore
+    private let queueIndex: QueueIndex
+    private let transaction: Transaction
+    private let rows: RowWriter
+    private let events: EventWriter
+    private let archive: Archive
+    private let clock: WriterClock
+    private let recording: Recording
+    private let settling: Settling
+    private let withdrawals: Withdrawals
+    private let moves: BackendMoves
+    private let claims: Claims
+    private let expiry: Expiry
+    private let enqueuing: Enqueuing
+    private let freePages: FreePages
+    private let purge: Purge
+    /// The parts that calls of the store use by themselves.
+    private let writer: StoreWriter
+    private let backPressure: BackPressure
     /// Whether the transaction writes something in any case.
-    var isTryingLog = false
-    /// The place of the search for expired deliveries, and the findings of its current round.
-    var expiryRound = ExpiryRound()
-    /// The last row that a purge has read, in the order in which deliveries became final.
-    var purged = (changed: Int64.min, id: Int64.min)
-    /// The state of the two clocks.
-    var clock: WriterClock
-    /// Work that continues in another transaction, before what waits in the inbox.
-    var continuations: [StoreCommand] = []
-    /// The recipient of the current row, as text; kept to reuse its memory.
-    @exclusivity(unchecked) var recipientText: [UInt8] = []
-    /// The values that are bound to the statement that inserts notifications.
-    var boundPlan = DeliveryPlan([])
-    var boundCaller: String?
-    var boundCollapse: String?
-    /// The staged deliveries of the transaction, in the form in which they are written.
-    @exclusivity(unchecked) var stagedBytes: [UInt8] = []
-    /// The plan that was last written so, with its stored form.
-    var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
-    /// The tables of the device registry, once they were used.
-    var devices: DeviceTables?
-    /// The table of awaited receipts, once it was needed.
-    var receipts: ReceiptTables?
-    /// The table of outbox entries, once it was needed.
-    var outboxEntries: OutboxEntryTable?
-    /// The table of changes that are not planned, once it was needed.
-    var outbox: OutboxChangeTable?
+    private var isTryingLog = false
 
     init(core: StoreCore, connection: OpaquePointer, queueIndex: QueueIndex, opened: OpenedStore) throws(StoreError) {
         self.core = core
-        clock = WriterClock(offset: opened.wallOffset)
-        self.connection = connection
         self.queueIndex = queueIndex
-        lastEvent = opened.lastEvent
-        committedNoted = (.min, opened.lastEvent)
+        transaction = try Transaction(core: core, queueIndex: queueIndex, connection: connection)
+        let shared = try NotificationStatements(connection)
+        rows = try RowWriter(transaction)
+        events = try EventWriter(transaction, last: opened.lastEvent)
+        archive = try Archive(connection)
+        clock = try WriterClock(transaction, rows, offset: opened.wallOffset)
+        let receipts = Receipts(transaction, archive)
+        let rivals = try Rivals(transaction)
+        let endings = try Endings(transaction, rows, archive)
+        recording = try Recording(transaction, rows, endings, rivals, receipts)
+        settling = try Settling(transaction, recording)
+        withdrawals = try Withdrawals(transaction, rows, endings, archive, shared)
+        moves = try BackendMoves(transaction)
+        claims = try Claims(transaction)
+        expiry = try Expiry(transaction, rows, claims)
+        enqueuing = try Enqueuing(transaction, rows, claims, endings, rivals)
+        freePages = try FreePages(transaction, opened)
+        purge = try Purge(transaction, receipts, freePages, shared)
+        let erasing = Erasing(transaction, rows, endings, receipts, shared)
+        writer = StoreWriter(transaction, receipts, withdrawals, erasing, freePages)
         backPressure = BackPressure(
             windowCapacity: core.options.windowCapacity,
             longestPause: core.options.longestPause
         )
-        sql = try Statements(connection)
-        givesPagesBack = opened.givesPagesBack
-        pageBytes = opened.pageBytes
-        archive = try Archive(connection)
     }
 
     /// Works until the inbox is closed and empty.
@@ -124,18 +112,18 @@ final class CommitLoop {
             groupCommit.lastRows = size.rows
             cycle(batch)
             core.inbox.finish(size)
+            let continuations = withdrawals.takeContinuations()
             if !continuations.isEmpty {
                 waiting.prepend(contentsOf: continuations)
                 core.inbox.reserve(continuations.reduce(into: CommandSize()) { $0 += $1.size })
-                continuations.removeAll()
             }
             isHurried = setTimer()
         }
         queueIndex.forgetStagedRows()
         backPressure.releaseAll()
-        if lastEvent != committedNoted.event { core.noteCommitted(lastEvent) }
-        // Pending closures refer to this loop, whose statements keep the connection from closing.
-        pending.reset()
+        events.noteLast()
+        // Pending closures refer to parts of the writer, whose statements keep the connection from closing.
+        transaction.pending.reset()
         core.handOver()
         for queue in queueIndex.queues {
             for ticket in queue.tickets { ticket.answer(.success([])) }
@@ -145,7 +133,7 @@ final class CommitLoop {
 
     /// Runs one transaction with everything in `batch`.
     private func cycle(_ batch: [StoreCommand]) {
-        now = core.time.steady.millisecondsSince1970
+        transaction.start(at: core.time.steady.millisecondsSince1970)
         var writes: [StoreCommand] = []
         for operation in batch {
             switch operation {
@@ -156,12 +144,12 @@ final class CommitLoop {
             default: writes.append(operation)
             }
         }
-        for queue in queueIndex.queues where !queue.tickets.isEmpty { loadWindows(of: queue) }
-        measureFile()
-        if core.disk.hasEmptyLog(now: now) { tryLog() }
+        for queue in queueIndex.queues where !queue.tickets.isEmpty { claims.loadWindows(of: queue) }
+        freePages.measure()
+        if core.disk.hasEmptyLog(now: transaction.now) { tryLog() }
         if let failure = attempt(writes) { attemptSeparately(writes, after: failure) }
-        noteCommitted()
-        answerTimedOutClaims()
+        events.noteCommitted()
+        claims.answerTimedOut()
         backPressure.release()
         core.handOver()
         for case .inspect(let look) in batch { look(.success(queueIndex)) }
@@ -172,14 +160,14 @@ final class CommitLoop {
     /// After a checkpoint SQLite begins the log anew; where something else has cut it SQLite goes on behind a hole.
     private func tryLog() {
         isTryingLog = true
-        if let failure = attempt([], handsOut: false) { core.status.record(failure, now: now) }
+        if let failure = attempt([], handsOut: false) { core.status.record(failure, now: transaction.now) }
         isTryingLog = false
         core.disk.lookAgain()
     }
 
     /// Repeats everything, each call in a transaction of its own.
     private func attemptSeparately(_ writes: [StoreCommand], after failure: StoreError) {
-        core.status.record(failure, now: now)
+        core.status.record(failure, now: transaction.now)
         if writes.count == 1, !hasTickets {
             writes[0].fail(failure)
             return
@@ -197,107 +185,91 @@ final class CommitLoop {
 
     /// Runs the calls in one transaction; returns nil when it was committed, and memory shows it.
     private func attempt(_ writes: [StoreCommand], handsOut: Bool = true) -> StoreError? {
-        pending.reset()
+        transaction.pending.reset()
         archive.reset()
         do throws(StoreError) {
-            if handsOut { try followWallClock() }
+            if handsOut { try clock.follow() }
             // Searches first, which take from memory: after the others the window may show what this transaction ends.
             for operation in writes { if operation.isSearch { try execute(operation) } }
-            if handsOut { handOut() }
+            if handsOut { claims.handOut() }
             for operation in writes { if !operation.isNewWork, !operation.isSearch { try execute(operation) } }
-            if handsOut { try writeOutOldest() }
+            if handsOut { try rows.writeOutOldest() }
             for operation in writes { if operation.isNewWork { try execute(operation) } }
-            try archive.flush(now: now)
-            try writeStagedRows()
-            try writeLeases()
-            try writeEvents()
-            try writeFlows()
-            if isTryingLog { try touch() }
-            if pending.isOpen {
-                try writeClock()
-                try sql.commit.run()
+            try archive.flush(now: transaction.now)
+            try rows.writeStagedRows()
+            try claims.writeLeases()
+            try events.write()
+            try transaction.writeFlows()
+            if isTryingLog { try clock.touch() }
+            if transaction.pending.isOpen {
+                try clock.write()
+                try transaction.commit()
             }
         } catch {
-            SQLStatement.resetAll(connection)
-            if pending.isOpen { _ = try? sql.rollback.run() }
-            rollBack()
+            transaction.rollBack()
             return error
         }
-        if pending.isOpen { core.status.recordSuccess() }
+        if transaction.pending.isOpen { core.status.recordSuccess() }
         apply()
         return nil
+    }
+
+    /// Applies the committed transaction to memory, tells observers and readers of events, and answers callers.
+    private func apply() {
+        transaction.apply()
+        events.apply()
+        transaction.notifyObservers()
+        core.feed.append(transaction.pending.events)
+        transaction.answerClaims()
+        for (rows, flow, reply) in transaction.pending.accepted { backPressure.accept(rows, in: flow, reply) }
+        for answer in transaction.pending.answers { answer() }
     }
 
     private func execute(_ operation: StoreCommand) throws(StoreError) {
         switch operation {
         case .enqueue, .record: break
-        default: try archive.flush(now: now)
+        default: try archive.flush(now: transaction.now)
         }
         switch operation {
-        case .enqueue(let batch, let reply): try enqueue(batch, reply)
-        case .record(let resolutions, let event, let reply): try record(resolutions, event, reply)
+        case .enqueue(let batch, let reply): try enqueuing.enqueue(batch, reply)
+        case .record(let resolutions, let event, let reply): try recording.record(resolutions, event, reply)
         case .settle(let resolutions, let backend, let event, let reply):
-            try settle(resolutions, of: backend, event, reply)
-        case .makeDue(let deliveries, let backend, let reply): try makeDue(deliveries, of: backend, reply)
-        case .claimExpired(let limit, let reply): try claimExpired(limit: limit, reply)
-        case .cancel(let step, let reply): try cancel(step, reply)
-        case .move(let name, let other, let reply): try move(name, to: other, reply)
-        case .endMove(let name): try endMove(of: name)
+            try settling.settle(resolutions, of: backend, event, reply)
+        case .makeDue(let deliveries, let backend, let reply): try settling.makeDue(deliveries, of: backend, reply)
+        case .claimExpired(let limit, let reply): try expiry.claim(limit: limit, reply)
+        case .cancel(let step, let reply): try withdrawals.cancel(step, reply)
+        case .move(let name, let other, let reply): try moves.move(name, to: other, reply)
+        case .endMove(let name): try moves.endMove(of: name)
         case .publish(let events, let reply):
-            pending.events.append(contentsOf: events)
-            pending.answers.append { reply.succeed(()) }
+            transaction.pending.events.append(contentsOf: events)
+            transaction.pending.answers.append { reply.succeed(()) }
         case .saveState(let name, let value, let reply):
-            try saveState(name, value)
-            pending.answers.append { reply.succeed(()) }
-        case .purge(let retention, let reply): try purge(retention, reply)
+            try transaction.saveState(name, value)
+            transaction.pending.answers.append { reply.succeed(()) }
+        case .purge(let retention, let reply): try purge.purge(retention, reply)
         case .work(let work):
-            try begin()
-            pending.answers.append(try work.run(self))
+            try transaction.begin()
+            transaction.pending.answers.append(try work.run(writer))
         case .claim, .inspect, .look: break
         }
     }
 
-    /// Opens the transaction, once something is to be written.
-    func begin() throws(StoreError) {
-        guard !pending.isOpen else { return }
-        try sql.begin.run()
-        pending.isOpen = true
-    }
-
-    /// Writes the flows that are new in this transaction.
-    func writeFlows() throws(StoreError) {
-        guard pending.isOpen else { return }
-        for flow in queueIndex.unsavedFlows {
-            sql.insertFlow.bind(1, flow.number)
-            // Memory applies a move after the commit, so the queue still has its former name.
-            sql.insertFlow.bind(2, pending.moves[flow.queue.name] ?? flow.queue.name)
-            sql.insertFlow.bind(3, flow.isUrgent ? 1 : 0)
-            sql.insertFlow.bind(4, flow.caller)
-            try sql.insertFlow.run()
+    /// Sets the timer for the next moment when something is to be done.
+    ///
+    /// Returns true when that moment is now.
+    private func setTimer() -> Bool {
+        var next = Int64.max
+        for queue in queueIndex.queues where !queue.tickets.isEmpty {
+            for ticket in queue.tickets { next = min(next, ticket.until) }
+            if let due = queue.nextDue { next = min(next, due) }
         }
-    }
-
-    private func writeEvents() throws(StoreError) {
-        guard !pending.events.isEmpty else { return }
-        try begin()
-        let packed = EventPacking.pack(pending.events)
-        let statement = sql.insertEvents
-        statement.bind(1, lastEvent.adding(clamping: 1))
-        statement.bind(2, pending.events.count)
-        statement.bind(3, now)
-        try packed.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindBlob(4, borrowing: bytes)
-            _ = try statement.run()
-        }
-    }
-
-    /// Keeps a small value under a name, or removes it, as part of the transaction.
-    func saveState(_ name: String, _ value: [UInt8]?) throws(StoreError) {
-        try begin()
-        let statement = value == nil ? sql.deleteState : sql.saveState
-        statement.bind(1, name)
-        if let value { statement.bind(2, blob: value) }
-        try statement.run()
+        let now = core.time.steady.millisecondsSince1970
+        if let patience = core.feed.expire(now: now) { next = min(next, patience) }
+        if let look = core.outboxSignal.expire(now: now) { next = min(next, look) }
+        if let moment = events.nextNote { next = min(next, moment) }
+        if next <= transaction.now { return true }
+        if next < .max { core.timer.set(next) }
+        return false
     }
 
     private var hasTickets: Bool { queueIndex.queues.contains { !$0.tickets.isEmpty } }

@@ -191,7 +191,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
     ) async throws(StoreError) -> CallerCancellation {
         let place = place ?? CallerCancellation.Place(end: core.highestID)
         return try await work(rows: core.options.rowsPerCommit, isNew: false) { (writer) throws(StoreError) in
-            try writer.cancel(caller: caller, from: place, event)
+            try writer.withdrawals.cancel(caller: caller, from: place, event)
         }
     }
 
@@ -311,7 +311,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
     }
 
     /// A closure that returns why a change cannot be made now; nil when it can.
-    typealias Refusal = @Sendable (CommitLoop) throws(StoreError) -> StoreError?
+    typealias Refusal = @Sendable (StoreWriter) throws(StoreError) -> StoreError?
 
     /// Passes a change of tables to the writer; new data is refused while the disk or the writer cannot take it.
     ///
@@ -320,12 +320,12 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         rows: Int,
         isNew: Bool,
         refusal: Refusal? = nil,
-        _ body: @escaping @Sendable (CommitLoop) throws(StoreError) -> Value
+        _ body: @escaping @Sendable (StoreWriter) throws(StoreError) -> Value
     ) async throws(StoreError) -> Value {
         let result = await withCheckedContinuation { (continuation: Continuation<Value>) in
             let reply = Reply(continuation: continuation)
             let work = TableWork(rows: rows) { (writer) throws(StoreError) in
-                if isNew, let reason = writer.core.refusal(now: writer.now) {
+                if isNew, let reason = writer.transaction.core.refusal(now: writer.transaction.now) {
                     return { reply.fail(.full(reason: reason, retryAfter: .seconds(30))) }
                 }
                 if let refused = try refusal?(writer) { return { reply.fail(refused) } }

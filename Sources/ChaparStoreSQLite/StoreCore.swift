@@ -13,8 +13,8 @@ import Synchronization
 /// The folders, each of which uses only those before it and those of its own line:
 /// - Schema: tables, their steps and statements. Signals: what wakes calls that wait. Events: the log of events.
 /// - Queue: what waits, in memory and without rows. Clock: the two clocks. Commit: commands, inbox, transaction.
-/// - Outbox, Devices: the registry. Accept: new notifications. Claims: deliveries for calls of `claim`.
-/// - Record: outcomes, cancellations, receipts, the archive. Upkeep: removal.
+/// - Outbox, Devices: the registry. Record: outcomes, cancellations, receipts, the archive.
+/// - Claims: deliveries for calls of `claim`, expired ones. Accept: new notifications. Upkeep: removal.
 /// - Backup, Reads, Erasure, Copy: the file, status and events, all of one user, the whole store.
 final class StoreCore: Sendable {
     let options: SQLiteStoreOptions

@@ -174,7 +174,8 @@ struct DamagedPageTests {
             #expect(found.map(\.operation.device) == ["c"])
             try await store.record(found.map { OutboxResult($0, .end) })
             let again = try await store.work(rows: 1, isNew: false) { (writer) throws(StoreError) in
-                try writer.entryTable().claim(of: "crm", limit: 2, until: writer.now + 1, now: writer.now)
+                let now = writer.transaction.now
+                return try writer.outbox.entries().claim(of: "crm", limit: 2, until: now + 1, now: now)
             }
             #expect(again.claims.isEmpty && again.next == nil, "a claim would come back at once, without end")
             await store.close()

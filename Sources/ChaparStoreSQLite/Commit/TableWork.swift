@@ -8,7 +8,7 @@ struct TableWork: Sendable {
     /// About how many rows it writes.
     let rows: Int
     /// Does the work; returns the closure to call after the commit.
-    let run: @Sendable (CommitLoop) throws(StoreError) -> @Sendable () -> Void
+    let run: @Sendable (StoreWriter) throws(StoreError) -> @Sendable () -> Void
     /// Answers with an error.
     let fail: @Sendable (StoreError) -> Void
 }
@@ -16,7 +16,7 @@ struct TableWork: Sendable {
 extension Optional {
     /// Returns the value, which is made at the first call.
     ///
-    /// For tables of the commit loop, whose statements are prepared when they are first needed.
+    /// For tables whose statements are prepared when they are first needed.
     mutating func keep(_ make: @autoclosure () throws(StoreError) -> Wrapped) throws(StoreError) -> Wrapped {
         if let self { return self }
         let made = try make()

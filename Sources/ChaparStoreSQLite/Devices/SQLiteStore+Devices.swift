@@ -36,9 +36,7 @@ extension SQLiteStore: DeviceStore {
         guard !ids.isEmpty else { return 0 }
         return try await work(rows: ids.count, isNew: true, refusal: Self.outboxRefusal) {
             (writer) throws(StoreError) in
-            let changes = try writer.deviceTables().introductions(of: ids, to: backend)
-            try writer.keep(changes, at: moment)
-            return changes.count
+            try writer.devices.introduce(ids, to: backend, at: moment)
         }
     }
 
@@ -344,9 +342,7 @@ extension SQLiteStore: DeviceStore {
     ) async throws(StoreError) -> Value {
         let refusal = moment != nil && (isNew || mayRefuse) ? Self.outboxRefusal : nil
         return try await work(rows: rows, isNew: isNew, refusal: refusal) { (writer) throws(StoreError) in
-            let (value, changes) = try writer.deviceTables().collecting(moment != nil, body)
-            if let moment { try writer.keep(changes, at: moment) }
-            return value
+            try writer.devices.change(outbox: moment, body)
         }
     }
 
@@ -368,9 +364,4 @@ extension SQLiteStore: DeviceStore {
             return try body(connection, try DeviceReader(connection))
         }
     }
-}
-
-extension CommitLoop {
-    /// Returns the tables of the device registry, whose statements are prepared when they are first needed.
-    func deviceTables() throws(StoreError) -> DeviceTables { try devices.keep(try DeviceTables(connection)) }
 }

@@ -39,7 +39,7 @@ extension SQLiteStore: TraceStore {
             if !step.found.isEmpty {
                 let part = try await erase(rows: step.found.count, after: &removed, state) {
                     (writer) throws(StoreError) in
-                    try writer.erase(step.found, recipients, event)
+                    try writer.erasing.erase(step.found, recipients, event)
                 }
                 try await progress(part)
             }
@@ -54,7 +54,7 @@ extension SQLiteStore: TraceStore {
             let step = try await searchArchive(after: start, upTo: lastBlock, end, recipients)
             for number in step.found {
                 let part = try await erase(rows: 1, after: &removed, state) { (writer) throws(StoreError) in
-                    try writer.erase(archiveBlock: number, recipients, upTo: end)
+                    try writer.erasing.erase(archiveBlock: number, recipients, upTo: end)
                 }
                 try await progress(part)
             }
@@ -68,13 +68,13 @@ extension SQLiteStore: TraceStore {
         rows: Int,
         after removed: inout Set<Int64>,
         _ state: @escaping @Sendable (_ removed: Set<Int64>) -> (name: String, value: [UInt8]),
-        _ body: @escaping @Sendable (CommitLoop) throws(StoreError) -> ErasedDeliveries
+        _ body: @escaping @Sendable (StoreWriter) throws(StoreError) -> ErasedDeliveries
     ) async throws(StoreError) -> ErasedDeliveries {
         let part = try await work(rows: rows, isNew: false) { [removed] (writer) throws(StoreError) in
             let part = try body(writer)
             if !part.notifications.isEmpty {
                 let (name, value) = state(removed.union(part.notifications))
-                try writer.saveState(name, value)
+                try writer.transaction.saveState(name, value)
             }
             return part
         }
@@ -116,7 +116,7 @@ extension SQLiteStore: TraceStore {
             }
             for first in step.0 {
                 count += try await work(rows: 1, isNew: false) { (writer) throws(StoreError) in
-                    try writer.redact(eventBlock: first, redact)
+                    try writer.erasing.redact(eventBlock: first, redact)
                 }
             }
             guard let last = step.1 else { break }
@@ -131,7 +131,7 @@ extension SQLiteStore: TraceStore {
         while try await work(
             rows: rowsPerScan,
             isNew: false,
-            { (writer) throws(StoreError) in try writer.clearFreePages() }
+            { (writer) throws(StoreError) in try writer.freePages.clear() }
         ) {
             try StoreError.checkCancellation()
         }
@@ -144,7 +144,7 @@ extension SQLiteStore: TraceStore {
             rows: rowsPerScan,
             isNew: false,
             { (writer) throws(StoreError) in
-                try writer.writeOutFirst(upTo: newest)
+                try writer.erasing.writeOutFirst(upTo: newest)
             }
         ) {}
     }
@@ -202,150 +202,6 @@ extension SQLiteStore: TraceStore {
             }
             return (found, last)
         }
-    }
-}
-
-extension ArchivedDelivery {
-    fileprivate var recipientText: ExactText { ExactText(String(decoding: recipient, as: UTF8.self)) }
-}
-
-/// The changes of an erasure, each a part of one transaction.
-extension CommitLoop {
-    /// Writes the rows of the oldest staged deliveries, up to a number; returns false when there are none.
-    func writeOutFirst(upTo newest: Int64) throws(StoreError) -> Bool {
-        guard let first = queueIndex.staged.first, first.number <= newest else { return false }
-        for case let entry? in first.entries { try writeOut(entry) }
-        return true
-    }
-
-    /// Ends and erases deliveries with these numbers, whose recipients are checked again.
-    func erase(
-        _ numbers: [Int64],
-        _ recipients: Set<ExactText>,
-        _ event: @escaping @Sendable (ClaimedDelivery, DeliveryState) -> [UInt8]
-    ) throws(StoreError) -> ErasedDeliveries {
-        var result = ErasedDeliveries()
-        let row = try SQLStatement(connection, "SELECT state, head, recipient FROM deliveries WHERE id = ?1")
-        let redact = try SQLStatement(
-            connection,
-            "UPDATE deliveries SET recipient = ?2, attempt_log = NULL, padding = NULL, collapse = NULL WHERE id = ?1"
-        )
-        var reader = RowReader(self)
-        var removedBefore: Int64 = .min  // Deliveries below it went with their notification.
-        for number in numbers where number >= removedBefore {
-            row.bind(1, number)
-            guard try row.next() else { continue }
-            let (isWaiting, head, isMeant) = (
-                try row.integer(0) == 0, try row.optional(1) ?? number, recipients.contains(ExactText(try row.text(2)))
-            )
-            row.reset()
-            guard isMeant else { continue }
-            if isWaiting {
-                if let claimed = queueIndex.claims[number] {
-                    sql.markCancelled.bind(1, number)
-                    try sql.markCancelled.run()
-                    claimed.cancellation = event
-                    result.inFlight += 1
-                    continue
-                }
-                guard let entry = try reader.entry(number) else { continue }
-                try withdraw(entry, event)
-                result.cancelled += 1
-            }
-            if let past = try end(ofOwn: head, recipients) {
-                sql.deleteRange.bind(1, head)
-                sql.deleteRange.bind(2, past)
-                result.removed += try sql.deleteRange.run()
-                try receiptTables().forget(from: head, to: past)
-                result.notifications.insert(head)
-                removedBefore = past
-            } else {
-                redact.bind(1, number)
-                redact.bind(2, Recipient.erasedForm)
-                try redact.run()
-                try receiptTables().forget(from: number, to: number.adding(clamping: 1))
-                result.anonymised += 1
-            }
-        }
-        return result
-    }
-
-    /// Returns the end of the numbers of a notification that had no other recipients and is over; nil for another one.
-    private func end(ofOwn head: Int64, _ recipients: Set<ExactText>) throws(StoreError) -> Int64? {
-        sql.countOf.bind(1, head)
-        guard try sql.countOf.next() else { return nil }
-        let end = head.adding(clamping: Int64(try sql.countOf.count(0)))
-        sql.countOf.reset()
-        let rows = try SQLStatement(
-            connection,
-            "SELECT state, recipient FROM deliveries WHERE id >= ?1 AND id < ?2 ORDER BY id"
-        )
-        rows.bind(1, head)
-        rows.bind(2, end)
-        while try rows.next() {
-            // Recipients that were just anonymised were the user's as well.
-            let recipient = ExactText(try rows.text(1))
-            let isMeant = recipients.contains(recipient) || recipient.text == Recipient.erasedForm
-            guard try rows.integer(0) != 0, isMeant else {
-                rows.reset()
-                return nil
-            }
-        }
-        return end
-    }
-
-    /// Removes the deliveries of these recipients up to a number from a block of the archive.
-    func erase(
-        archiveBlock number: Int64,
-        _ recipients: Set<ExactText>,
-        upTo end: Int64
-    ) throws(StoreError) -> ErasedDeliveries {
-        var result = ErasedDeliveries()
-        let find = try SQLStatement(connection, "SELECT packed FROM archive WHERE number = ?1")
-        find.bind(1, number)
-        guard try find.next() else { return result }
-        let records = EventPacking.unpack(try find.bytes(0))
-        find.reset()
-        var kept: [[UInt8]] = []
-        for record in records {
-            guard let delivery = ArchivedDelivery(record), delivery.id <= end,
-                recipients.contains(delivery.recipientText)
-            else {
-                kept.append(record)
-                continue
-            }
-            try receiptTables().forget(from: delivery.id, to: delivery.id.adding(clamping: 1))
-            result.removed += 1
-            result.notifications.insert(delivery.id)
-        }
-        let change = try SQLStatement(
-            connection,
-            kept.isEmpty ? "DELETE FROM archive WHERE number = ?1" : "UPDATE archive SET packed = ?2 WHERE number = ?1"
-        )
-        change.bind(1, number)
-        if !kept.isEmpty { change.bind(2, blob: EventPacking.pack(kept)) }
-        try change.run()
-        return result
-    }
-
-    /// Redacts events in a block; returns how many.
-    func redact(eventBlock first: Int64, _ redact: (Int64, [UInt8]) -> [UInt8]?) throws(StoreError) -> Int {
-        let find = try SQLStatement(connection, "SELECT packed FROM events WHERE first = ?1")
-        find.bind(1, first)
-        guard try find.next() else { return 0 }
-        var events = EventPacking.unpack(try find.bytes(0))
-        find.reset()
-        var count = 0
-        for index in events.indices {
-            guard let other = redact(first.adding(clamping: Int64(index)), events[index]) else { continue }
-            events[index] = other
-            count += 1
-        }
-        let change = try SQLStatement(connection, "UPDATE events SET packed = ?2 WHERE first = ?1")
-        change.bind(1, first)
-        change.bind(2, blob: EventPacking.pack(events))
-        try change.run()
-        return count
     }
 }
 

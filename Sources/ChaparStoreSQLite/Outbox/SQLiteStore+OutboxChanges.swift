@@ -39,31 +39,15 @@ extension SQLiteStore {
         guard !plans.isEmpty else { return }
         let rows = plans.reduce(0) { $0 + 1 + $1.operations.count }
         try await work(rows: rows, isNew: false) { (writer) throws(StoreError) in
-            let outbox = try writer.changeTable()
+            let outbox = try writer.outbox.changes()
             for plan in plans {
                 guard let skipped = try outbox.take(plan.change) else { continue }
-                try writer.keep(plan.operations.filter { !skipped.contains($0.backend) })
+                try writer.outbox.keep(plan.operations.filter { !skipped.contains($0.backend) })
             }
         }
     }
 
     /// Returns why nothing may be added to the outbox; nil when it has room.
     @Sendable
-    static func outboxRefusal(_ writer: CommitLoop) throws(StoreError) -> StoreError? {
-        guard try writer.changeTable().backlog() >= writer.core.options.maximumUnplannedChanges else { return nil }
-        return .full(reason: "devices change faster than platforms can be told of it", retryAfter: .seconds(5))
-    }
-}
-
-extension CommitLoop {
-    /// Returns the table of changes, whose statements are prepared when they are first needed.
-    func changeTable() throws(StoreError) -> OutboxChangeTable { try outbox.keep(try OutboxChangeTable(connection)) }
-
-    /// Keeps changes as a part of this transaction.
-    func keep(_ changes: [OutboxChange.Content], at moment: Date) throws(StoreError) {
-        guard !changes.isEmpty else { return }
-        let outbox = try changeTable()
-        for change in changes { try outbox.add(change, at: moment.millisecondsSince1970) }
-        notify([OutboxChangeTable.signal])
-    }
+    static func outboxRefusal(_ writer: StoreWriter) throws(StoreError) -> StoreError? { try writer.outbox.refusal() }
 }

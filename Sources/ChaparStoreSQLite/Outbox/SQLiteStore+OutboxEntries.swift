@@ -10,19 +10,19 @@ extension SQLiteStore: OutboxStore {
     public func enqueue(_ entries: [OutboxEntry]) async throws(StoreError) {
         guard !entries.isEmpty else { return }
         let refusal: Refusal = { (writer) throws(StoreError) in
-            let outbox = try writer.changeTable()
+            let outbox = try writer.outbox.changes()
             for entry in entries where try outbox.holds(entry.device) {
-                return try Self.outboxRefusal(writer)
+                return try writer.outbox.refusal()
             }
             return nil
         }
         try await work(rows: entries.count, isNew: true, refusal: refusal) { (writer) throws(StoreError) in
-            let outbox = try writer.changeTable()
+            let outbox = try writer.outbox.changes()
             for entry in entries {
                 if try outbox.holds(entry.device) {
-                    try writer.keep([.operation(entry)], at: entry.at)
+                    try writer.outbox.keep([.operation(entry)], at: entry.at)
                 } else {
-                    try writer.keep([entry])
+                    try writer.outbox.keep([entry])
                 }
             }
         }
@@ -40,11 +40,11 @@ extension SQLiteStore: OutboxStore {
         while !Task.isCancelled {
             let mark = outboxSignal.mark(backend)
             let found = try await work(rows: limit, isNew: false) { (writer) throws(StoreError) in
-                try writer.entryTable().claim(
+                try writer.outbox.entries().claim(
                     of: backend,
                     limit: limit,
-                    until: writer.now.adding(clamping: lease.boundedMilliseconds),
-                    now: writer.now
+                    until: writer.transaction.now.adding(clamping: lease.boundedMilliseconds),
+                    now: writer.transaction.now
                 )
             }
             guard found.claims.isEmpty, time.steady.millisecondsSince1970 < until else { return found.claims }
@@ -57,12 +57,12 @@ extension SQLiteStore: OutboxStore {
     public func record(_ results: [OutboxResult]) async throws(StoreError) {
         guard !results.isEmpty else { return }
         try await work(rows: results.count, isNew: false) { (writer) throws(StoreError) in
-            let tables = try writer.entryTable()
+            let tables = try writer.outbox.entries()
             for result in results {
-                try tables.record(result, now: writer.now)
-                if let event = result.event { writer.pending.events.append(event) }
+                try tables.record(result, now: writer.transaction.now)
+                if let event = result.event { writer.transaction.pending.events.append(event) }
             }
-            writer.notify(Set(results.map(\.claim.operation.backend)))
+            writer.outbox.notify(Set(results.map(\.claim.operation.backend)))
         }
     }
 
@@ -97,16 +97,21 @@ extension SQLiteStore: OutboxStore {
     /// Removes the entries that wait for a backend now, in steps, between which other calls get their turn.
     public func cancelEntries(of backend: String, device: String?) async throws(StoreError) -> Int {
         let last = try await work(rows: 0, isNew: false) { (writer) throws(StoreError) in
-            try writer.changeTable().skip(backend, device: device)
-            return try writer.entryTable().newestNumber()
+            try writer.outbox.changes().skip(backend, device: device)
+            return try writer.outbox.entries().newestNumber()
         }
         var total = 0
         var removed = 0
         repeat {
             removed = try await work(rows: OutboxEntryTable.largestRemoval, isNew: false) {
                 (writer) throws(StoreError) in
-                defer { writer.notify([backend]) }
-                return try writer.entryTable().remove(of: backend, device: device, upTo: last, now: writer.now)
+                defer { writer.outbox.notify([backend]) }
+                return try writer.outbox.entries().remove(
+                    of: backend,
+                    device: device,
+                    upTo: last,
+                    now: writer.transaction.now
+                )
             }
             total += removed
         } while removed == OutboxEntryTable.largestRemoval
@@ -119,8 +124,8 @@ extension SQLiteStore: OutboxStore {
         repeat {
             changed = try await work(rows: OutboxEntryTable.largestRemoval, isNew: false) {
                 (writer) throws(StoreError) in
-                writer.notify([backend])
-                return try writer.entryTable().makeRetriesDue(of: backend, now: writer.now)
+                writer.outbox.notify([backend])
+                return try writer.outbox.entries().makeRetriesDue(of: backend, now: writer.transaction.now)
             }
             total += changed
         } while changed == OutboxEntryTable.largestRemoval
@@ -154,25 +159,5 @@ extension SQLiteStore: OutboxStore {
             guard let connection = db.sqliteConnection else { throw StoreError.closed }
             return try body(connection)
         }
-    }
-}
-
-extension CommitLoop {
-    /// Returns the table of entries, whose statements are prepared when they are first needed.
-    func entryTable() throws(StoreError) -> OutboxEntryTable {
-        try outboxEntries.keep(try OutboxEntryTable(connection, core.status))
-    }
-
-    /// Adds entries as a part of this transaction.
-    func keep(_ operations: [OutboxEntry]) throws(StoreError) {
-        guard !operations.isEmpty else { return }
-        let tables = try entryTable()
-        for operation in operations { try tables.add(operation, now: now) }
-        notify(Set(operations.map(\.backend)))
-    }
-
-    /// Wakes calls that wait for entries of these backends, once this transaction is committed.
-    func notify(_ backends: Set<String>) {
-        pending.answers.append { [core] in core.outboxSignal.notify(backends) }
     }
 }

@@ -3,8 +3,9 @@ import ChaparQueue
 
 /// The index in memory of waiting and claimed deliveries: queues, flows, leases, staged rows.
 ///
-/// ``CommitLoop`` owns it and changes it after each commit; ``OpenedStore`` fills it from the file. It writes nothing
-/// itself. Used by the writer's thread only, so what it does for each delivery is not checked for exclusive access.
+/// ``Transaction`` changes it after each commit, ``Claims`` and ``Expiry`` before; ``OpenedStore`` fills it from the
+/// file. It writes nothing itself. Used by the writer's thread only, so what it does for each delivery is not checked
+/// for exclusive access.
 final class QueueIndex {
     private let budget: Flow.Budget
     private var flowsByNumber: [Int64: Flow] = [:]
@@ -26,8 +27,8 @@ final class QueueIndex {
     /// Deliveries without rows, the oldest first.
     private(set) var staged: [StagedRows] = []
     private var lastStagedRows: Int64 = 0
-    /// The moment before which no waiting delivery expires, as far as is known.
-    var expiryFloor = Int64.min
+    /// The expiry of what waits, as far as the search for expired deliveries knows it.
+    var expiry = ExpiryRound()
 
     /// Makes an empty index, whose lease numbers are above `lastLease`.
     init(budget: Flow.Budget, lastLease: Int64, moves: [String: String] = [:]) {

@@ -8,20 +8,20 @@ import ChaparQueue
 /// Deliveries of one notification share its content in memory. A row that is unreadable, because the file was damaged,
 /// stays as it is and is skipped: one such row must not stop its backend.
 struct RowReader {
-    private let statements: Statements
+    private let sql: RowStatements
     private let queueIndex: QueueIndex
     private let status: StoreStatus
     private var heads: [Int64: DeliveryHead] = [:]
 
-    init(_ writer: CommitLoop) {
-        statements = writer.sql
-        queueIndex = writer.queueIndex
-        status = writer.core.status
+    init(_ sql: RowStatements, _ queueIndex: QueueIndex, _ status: StoreStatus) {
+        self.sql = sql
+        self.queueIndex = queueIndex
+        self.status = status
     }
 
     /// Returns the waiting delivery with a number; nil when it is final or gone, or unreadable, which is logged once.
     mutating func entry(_ id: Int64) throws(StoreError) -> Entry? {
-        let row = statements.row
+        let row = sql.row
         row.bind(1, id)
         guard try row.next() else { return nil }
         defer { row.reset() }
@@ -76,7 +76,7 @@ struct RowReader {
     /// them.
     private mutating func head(_ number: Int64, _ contentBytes: inout Int) throws(StoreError) -> DeliveryHead? {
         if let head = heads[number] { return head }
-        let row = statements.head
+        let row = sql.head
         row.bind(1, number)
         guard try row.next() else { return nil }
         defer { row.reset() }
@@ -90,5 +90,22 @@ struct RowReader {
         heads[number] = head
         contentBytes = row.byteCount(3)
         return head
+    }
+}
+
+/// The statements that read waiting deliveries.
+struct RowStatements {
+    let row: SQLStatement
+    let head: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        row = try SQLStatement(
+            connection,
+            """
+            SELECT flow, due, expires, step, attempts, replay, mark, head, collapse, recipient, attempt_log, accepted, plan,
+            content FROM deliveries WHERE id = ?1 AND state = 0
+            """
+        )
+        head = try SQLStatement(connection, "SELECT accepted, expires, plan, content FROM deliveries WHERE id = ?1")
     }
 }

@@ -167,22 +167,7 @@ extension SQLiteStore {
     public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         guard !receipts.isEmpty else { return [] }
         return try await work(rows: receipts.count, isNew: false) { (writer) throws(StoreError) in
-            try writer.begin()
-            var results: [ReceiptResult] = []
-            for receipt in receipts {
-                let result = try writer.receiptTables().receive(receipt, now: writer.now) { event in
-                    writer.pending.events.append(event)
-                }
-                results.append(result)
-            }
-            return results
+            try writer.receipts.record(receipts)
         }
-    }
-}
-
-extension CommitLoop {
-    /// Returns the table of awaited receipts, whose statements are prepared when they are first needed.
-    func receiptTables() throws(StoreError) -> ReceiptTables {
-        try receipts.keep(try ReceiptTables(connection, archive))
     }
 }

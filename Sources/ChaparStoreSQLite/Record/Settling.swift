@@ -1,8 +1,22 @@
 import ChaparCore
 import ChaparQueue
 
-/// Decisions about deliveries that wait and are not claimed.
-extension CommitLoop {
+/// Records decisions about deliveries that wait and are not claimed.
+///
+/// Used by the writer's thread only.
+final class Settling {
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
+    private let recording: Recording
+    private let sql: SettlingStatements
+
+    init(_ transaction: Transaction, _ recording: Recording) throws(StoreError) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.recording = recording
+        sql = try SettlingStatements(transaction.connection)
+    }
+
     /// Records decisions about deliveries that still wait as they were read; writes nothing when none does.
     func settle(
         _ resolutions: [Resolution],
@@ -10,16 +24,16 @@ extension CommitLoop {
         _ event: EndEvent,
         _ reply: Reply<Set<Int64>>
     ) throws(StoreError) {
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         var settled: Set<Int64> = []
         for resolution in resolutions {
             guard let entry = try waiting(resolution.delivery, as: resolution.lease ?? 0, at: backend, &reader) else {
                 continue
             }
-            try record(resolution, of: entry, as: .settled, isClaimed: false, event)
+            try recording.record(resolution, of: entry, as: .settled, isClaimed: false, event)
             settled.insert(resolution.delivery)
         }
-        pending.answers.append { [settled] in reply.succeed(settled) }
+        transaction.pending.answers.append { [settled] in reply.succeed(settled) }
     }
 
     /// Returns a delivery that waits for a backend and has not changed since it came back under a lease, or since it
@@ -50,20 +64,20 @@ extension CommitLoop {
 
     /// Makes deliveries of a backend due that wait for a retry.
     func makeDue(_ deliveries: [Int64], of backend: String, _ reply: Reply<Int>) throws(StoreError) {
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         var count = 0
         for id in deliveries where queueIndex.claims[id] == nil {
-            guard let entry = try reader.entry(id), entry.due > now, entry.attempts > 0,
+            guard let entry = try reader.entry(id), entry.due > transaction.now, entry.attempts > 0,
                 entry.flow.queue.name == backend, !queueIndex.isInFlight(entry.collapseKey)
             else { continue }
-            try begin()
+            try transaction.begin()
             sql.makeDue.bind(1, id)
-            sql.makeDue.bind(2, now)
+            sql.makeDue.bind(2, transaction.now)
             try sql.makeDue.run()
-            comeBack(entry, false, as: entry.due(at: now))
+            recording.comeBack(entry, false, as: entry.due(at: transaction.now))
             count += 1
         }
-        pending.answers.append { [count] in reply.succeed(count) }
+        transaction.pending.answers.append { [count] in reply.succeed(count) }
     }
 }
 
@@ -85,5 +99,16 @@ extension Entry {
             isCancelled: isCancelled,
             contentBytes: contentBytes
         )
+    }
+}
+
+/// The statements about deliveries that wait.
+private struct SettlingStatements {
+    let markOf: SQLStatement
+    let makeDue: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        markOf = try SQLStatement(connection, "SELECT mark FROM deliveries WHERE id = ?1 AND state = 0")
+        makeDue = try SQLStatement(connection, "UPDATE deliveries SET due = ?2 WHERE id = ?1 AND state = 0")
     }
 }

@@ -1,30 +1,46 @@
 import ChaparCore
 import ChaparQueue
 
-/// The removal of data that is past its retention, a little at a time.
-extension CommitLoop {
+/// Removes data that is past its retention, a little at a time.
+///
+/// Used by the writer's thread only.
+final class Purge {
     /// The most rows of each kind that one step reads.
     private static let stepSize = 1_000
-    /// The number of free pages that the file keeps.
-    private static let sparePages: Int64 = 500
-    /// The share of the file's pages that stays free as well, one in this number: under a steady load the room that a
-    /// purge makes is taken again at once.
-    private static let spareShare: Int64 = 16
-    /// The number of pages that one step returns to the file system.
-    private static let vacuumedPages: Int64 = 256
     /// The most blocks of the archive that one step removes.
     private static let blocks = 100
 
+    private let transaction: Transaction
+    private let receipts: Receipts
+    private let freePages: FreePages
+    private let shared: NotificationStatements
+    private let sql: PurgeStatements
+    /// The last row that was read, in the order in which deliveries became final.
+    private var last = (changed: Int64.min, id: Int64.min)
+
+    init(
+        _ transaction: Transaction,
+        _ receipts: Receipts,
+        _ freePages: FreePages,
+        _ shared: NotificationStatements
+    ) throws(StoreError) {
+        self.transaction = transaction
+        self.receipts = receipts
+        self.freePages = freePages
+        self.shared = shared
+        sql = try PurgeStatements(transaction.connection)
+    }
+
     /// Removes as much as one short commit can; returns whether there may be more.
     func purge(_ retention: Retention, _ reply: Reply<Bool>) throws(StoreError) {
-        try begin()
+        try transaction.begin()
         let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
         let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
         let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
         let hasMoreKeys = try purgeKeys()
-        let hasMorePages = try givePagesBack()
+        let hasMorePages = try freePages.giveBack()
         let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMorePages
-        pending.answers.append { reply.succeed(hasMore) }
+        transaction.pending.answers.append { reply.succeed(hasMore) }
     }
 
     /// Removes old blocks of the archive, which are in the order in which their deliveries ended.
@@ -44,55 +60,16 @@ extension CommitLoop {
             blocks.append((number, try sql.oldBlocks.integer(2), try sql.oldBlocks.integer(3)))
         }
         guard let last else { return false }
-        for (number, first, last) in blocks { try receiptTables().forget(block: number, from: first, to: last) }
+        for (number, first, last) in blocks { try receipts.tables().forget(block: number, from: first, to: last) }
         sql.deleteBlocks.bind(1, last)
         try sql.deleteBlocks.run()
         try saveHighest()
         return blocks.count == Self.blocks
     }
 
-    /// Returns free pages at the end of the file to the file system, when many are free.
-    private func givePagesBack() throws(StoreError) -> Bool {
-        let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
-        guard free > max(pages / Self.spareShare, Self.sparePages), givesPagesBack else { return false }
-        while try sql.vacuum.next() {}
-        return free.subtracting(clamping: Self.vacuumedPages) > max(pages / Self.spareShare, Self.sparePages)
-    }
-
-    /// Returns free pages to the file system until none is left, a part at a time; returns whether there are more.
-    ///
-    /// Free pages hold removed data. In a file that cannot return them they were overwritten when they became free.
-    func clearFreePages() throws(StoreError) -> Bool {
-        guard givesPagesBack else { return false }
-        // At least an eighth of them, so that this ends although other commits free pages meanwhile.
-        for _ in 0...(try number(sql.freePages) / 8 / Self.vacuumedPages) { while try sql.vacuum.next() {} }
-        return try number(sql.freePages) > 0
-    }
-
-    /// Records how much of the file is in use, about once a second.
-    func measureFile() {
-        guard core.disk.wantsUsage(now: now) else { return }
-        do throws(StoreError) {
-            let (pages, free) = (try number(sql.pageCount), try number(sql.freePages))
-            let size = Int64(pageBytes)
-            let used = pages.subtracting(clamping: free).multiplied(clamping: size)
-            core.disk.note(DiskGuard.Usage(used: used, free: free.multiplied(clamping: size)), now: now)
-        } catch {
-            core.status.record(error, now: now)
-        }
-    }
-
-    private func number(_ statement: SQLStatement) throws(StoreError) -> Int64 {
-        guard try statement.next() else { return 0 }
-        defer { statement.reset() }
-        return try statement.integer(0)
-    }
-
     /// Saves the highest number ever given out, whose row may be removed.
     private func saveHighest() throws(StoreError) {
-        sql.saveMark.bind(1, "highest")
-        sql.saveMark.bind(2, core.highestID)
-        try sql.saveMark.run()
+        try transaction.saveMark("highest", transaction.core.highestID)
     }
 
     /// Removes notifications of which all deliveries ended long ago.
@@ -101,36 +78,40 @@ extension CommitLoop {
     /// too, so rows of a notification that is still under way are not read again and again.
     private func purgeDeliveries(before: Int64) throws(StoreError) -> Bool {
         let rows = sql.ended
-        rows.bind(1, purged.changed)
-        rows.bind(2, purged.id)
+        rows.bind(1, self.last.changed)
+        rows.bind(2, self.last.id)
         rows.bind(3, before)
         rows.bind(4, Self.stepSize)
-        var last = purged
+        var last = self.last
         var looked = 0
         var heads: [Int64] = []
         while try rows.next() {
             last = (try rows.integer(0), try rows.integer(1))
             looked += 1
-            guard let head = rows.readable({ (row) throws(StoreError) in try row.integer(2) }, core.status) else {
+            guard let head = rows.readable({ (row) throws(StoreError) in try row.integer(2) }, transaction.core.status)
+            else {
                 continue
             }
             if heads.last != head { heads.append(head) }
         }
         for id in Set(heads) {
-            sql.countOf.bind(1, id)
-            guard try sql.countOf.next() else { continue }
-            let count = sql.countOf.readable({ (row) throws(StoreError) in try row.count(0) }, core.status)
-            sql.countOf.reset()
+            shared.countOf.bind(1, id)
+            guard try shared.countOf.next() else { continue }
+            let count = shared.countOf.readable(
+                { (row) throws(StoreError) in try row.count(0) },
+                transaction.core.status
+            )
+            shared.countOf.reset()
             guard let count else { continue }
             let end = id.adding(clamping: Int64(count))
             guard try isFinished(id, end, before: before) else { continue }
-            sql.deleteRange.bind(1, id)
-            sql.deleteRange.bind(2, end)
-            try sql.deleteRange.run()
-            try receiptTables().forget(from: id, to: end)
+            shared.deleteRange.bind(1, id)
+            shared.deleteRange.bind(2, end)
+            try shared.deleteRange.run()
+            try receipts.tables().forget(from: id, to: end)
         }
         if !heads.isEmpty { try saveHighest() }
-        pending.answers.append { [last] in self.purged = last }
+        transaction.pending.answers.append { [last] in self.last = last }
         return looked == Self.stepSize
     }
 
@@ -141,7 +122,7 @@ extension CommitLoop {
         defer { sql.lastChange.reset() }
         let read = sql.lastChange.readable(
             { (row) throws(StoreError) in (state: try row.optional(0) ?? 0, changed: try row.optional(1) ?? 0) },
-            core.status
+            transaction.core.status
         )
         guard let read else { return false }
         return read.state > 0 && read.changed < before
@@ -169,8 +150,57 @@ extension CommitLoop {
     }
 
     private func purgeKeys() throws(StoreError) -> Bool {
-        sql.deleteKeys.bind(1, now)
+        sql.deleteKeys.bind(1, transaction.now)
         sql.deleteKeys.bind(2, Self.stepSize)
         return try sql.deleteKeys.run() == Self.stepSize
+    }
+}
+
+/// The statements of a purge.
+private struct PurgeStatements {
+    let ended: SQLStatement
+    let lastChange: SQLStatement
+    let oldEvents: SQLStatement
+    let oldBlocks: SQLStatement
+    let deleteBlocks: SQLStatement
+    let deleteEvents: SQLStatement
+    let deleteKeys: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        ended = try SQLStatement(
+            connection,
+            """
+            SELECT changed, id, coalesce(head, id) FROM deliveries INDEXED BY ended
+            WHERE state > 0 AND (changed, id) > (?1, ?2) AND changed < ?3 AND typeof(changed) = 'integer'
+            ORDER BY changed, id LIMIT ?4
+            """
+        )
+        lastChange = try SQLStatement(
+            connection,
+            "SELECT min(state), max(changed) FROM deliveries WHERE id >= ?1 AND id < ?2"
+        )
+        oldEvents = try SQLStatement(
+            connection,
+            """
+            SELECT first, at FROM events WHERE first < (SELECT max(first) FROM events) AND typeof(at) = 'integer'
+            ORDER BY first LIMIT ?1
+            """
+        )
+        oldBlocks = try SQLStatement(
+            connection,
+            """
+            SELECT number, at, first, last FROM archive
+            WHERE typeof(at) = 'integer' AND typeof(first) = 'integer' AND typeof(last) = 'integer' ORDER BY number LIMIT ?1
+            """
+        )
+        deleteBlocks = try SQLStatement(connection, "DELETE FROM archive WHERE number <= ?1")
+        deleteEvents = try SQLStatement(connection, "DELETE FROM events WHERE first <= ?1")
+        deleteKeys = try SQLStatement(
+            connection,
+            """
+            DELETE FROM idempotency WHERE (caller, key) IN (
+            SELECT caller, key FROM idempotency INDEXED BY forgetting WHERE keep < ?1 LIMIT ?2)
+            """
+        )
     }
 }

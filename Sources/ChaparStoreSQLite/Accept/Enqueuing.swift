@@ -3,20 +3,45 @@ import ChaparCore
 import ChaparComposition
 import ChaparQueue
 
-/// The storing of new notifications.
-extension CommitLoop {
+/// Stores new notifications, and gives them at once to calls that wait for work.
+///
+/// Used by the writer's thread only.
+final class Enqueuing {
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
+    private let rows: RowWriter
+    private let claims: Claims
+    private let endings: Endings
+    private let rivals: Rivals
+    private let sql: KeyStatements
+
+    init(
+        _ transaction: Transaction,
+        _ rows: RowWriter,
+        _ claims: Claims,
+        _ endings: Endings,
+        _ rivals: Rivals
+    ) throws(StoreError) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.rows = rows
+        self.claims = claims
+        self.endings = endings
+        self.rivals = rivals
+        sql = try KeyStatements(transaction.connection)
+    }
+
     /// Stores a batch, unless its idempotency key, the disk or the number of waiting deliveries forbids it.
     func enqueue(_ batch: EnqueueBatch, _ reply: EnqueueReply) throws(StoreError) {
         if let entry = batch.idempotency, let known = try answer(to: entry) {
-            pending.answers.append { reply.succeed(known) }
+            transaction.pending.answers.append { reply.succeed(known) }
             return
         }
         if let refusal = refusal(of: batch) {
-            pending.answers.append { reply.fail(refusal) }
+            transaction.pending.answers.append { reply.fail(refusal) }
             return
         }
-        try begin()
-        let rows = batch.deliveries
+        try transaction.begin()
         var firstFlow: Flow?
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
@@ -27,9 +52,9 @@ extension CommitLoop {
         }
         if let entry = batch.idempotency { try remember(entry) }
         if let firstFlow {
-            pending.accepted.append((rows, firstFlow, reply))
+            transaction.pending.accepted.append((batch.deliveries, firstFlow, reply))
         } else {
-            pending.answers.append { reply.succeed(.accepted) }
+            transaction.pending.answers.append { reply.succeed(.accepted) }
         }
     }
 
@@ -40,7 +65,7 @@ extension CommitLoop {
         statement.bind(2, entry.key)
         guard try statement.next() else { return nil }
         defer { statement.reset() }
-        guard try statement.moment(2) > now else { return nil }
+        guard try statement.moment(2) > transaction.now else { return nil }
         return try statement.bytes(0) == entry.fingerprint ? .replayed(answer: statement.bytes(1)) : .keyReused
     }
 
@@ -55,9 +80,14 @@ extension CommitLoop {
     }
 
     private func refusal(of batch: EnqueueBatch) -> StoreError? {
-        if let reason = core.refusal(now: now) { return .full(reason: reason, retryAfter: .seconds(30)) }
-        return batch.refusal(waiting: queueIndex.waiting + pending.added, bound: core.options.maximumWaiting) {
-            queueIndex.waiting(of: $0) + pending.added(by: $0)
+        if let reason = transaction.core.refusal(now: transaction.now) {
+            return .full(reason: reason, retryAfter: .seconds(30))
+        }
+        return batch.refusal(
+            waiting: queueIndex.waiting + transaction.pending.added,
+            bound: transaction.core.options.maximumWaiting
+        ) {
+            queueIndex.waiting(of: $0) + transaction.pending.added(by: $0)
         }
     }
 
@@ -74,32 +104,23 @@ extension CommitLoop {
         /// notification.
         var others: [Way?] =
             new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.otherPlans.count + 1)
-        defer { if !others.isEmpty { sql.insertChild.bindNull(11) } }
+        defer { if !others.isEmpty { rows.bindPlanOfChildren(nil) } }
         let accepted = new.pointee.acceptedAt.millisecondsSince1970
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
         let expires = new.pointee.expiresAt.millisecondsSince1970
         let due = max(scheduled ?? accepted, 0)
         let contentBytes = new.pointee.content.count
-        let stays = isSimple && staysInMemory(first.flow, due: due, bytes: contentBytes)
-        if !stays {
-            bindShared(of: new, accepted: accepted, scheduled: scheduled)
-        }
+        let stays = isSimple && rows.staysInMemory(first.flow, due: due, bytes: contentBytes)
+        if !stays { bindShared(of: new, accepted: accepted, scheduled: scheduled) }
         for (index, recipient) in new.pointee.recipients.enumerated() {
             let id = new.pointee.id.delivery(at: index)
             var way = first
             if !others.isEmpty, new.pointee.planOf[index] != new.pointee.planOf[0] {
-                let number = Int(new.pointee.planOf[index])
-                if let known = others[number] {
-                    way = known
-                } else {
-                    way = (head(of: new, index), try self.flow(of: new, index))
-                }
-                others[number] = way
+                way = try self.way(of: new, index, &others)
             }
             let (head, flow) = way
-            recipientText.removeAll(keepingCapacity: true)
-            recipient.appendStoredForm(to: &recipientText)
-            let collapse = new.pointee.collapseID.map { CollapseHash.of(recipientText, $0) }
+            rows.setRecipient(recipient)
+            let collapse = new.pointee.collapseID.map { CollapseHash.of(rows.recipientText, $0) }
             if let collapse, let collapseID = new.pointee.collapseID {
                 let key = (hash: collapse, id: collapseID, caller: new.pointee.caller)
                 try replace(key, in: flow.queue, by: id, new.pointee.replacementEvent)
@@ -117,26 +138,14 @@ extension CommitLoop {
             let isGiven = giveAtOnce(entry)
             let mark = isGiven ? Schema.handedOut : 0
             if stays {
-                let row = StagedRow.Row(
-                    expires: expires,
-                    accepted: accepted,
-                    scheduled: scheduled,
-                    caller: new.pointee.caller,
-                    content: new.pointee.content
-                )
-                keep(entry, row)
+                rows.stage(entry, StagedRow.Row(new, expires: expires, accepted: accepted, scheduled: scheduled))
             } else if index == 0 {
-                bindDelivery(sql.insertHead, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
-                try runHead(sql.insertHead, new.pointee.content)
+                try rows.insertHead(entry, expires: expires, mark: mark, new.pointee.content)
             } else {
-                let statement = sql.insertChild
-                bindDelivery(statement, id, flow, due: due, expires: expires, mark: mark, collapse: collapse)
-                statement.bind(8, new.pointee.id.rawValue)
-                statement.bind(9, accepted)
-                if !others.isEmpty { statement.bind(11, head === first.head ? nil : head.plan.storedForm) }
-                try runWithRecipient(statement)
+                if !others.isEmpty { rows.bindPlanOfChildren(head === first.head ? nil : head.plan) }
+                try rows.insertChild(entry, expires: expires, mark: mark, accepted: accepted)
             }
-            if !isGiven { pending.append(.added(entry)) }
+            if !isGiven { transaction.pending.append(.added(entry)) }
         }
         note(new, expires: expires)
         return first.flow
@@ -151,24 +160,35 @@ extension CommitLoop {
         guard flow.comesAfterDisk(key) else { return false }
         let expires = new.pointee.expiresAt.millisecondsSince1970
         bindShared(of: new, accepted: accepted, scheduled: scheduled)
-        bindDelivery(sql.insertHead, key.id, flow, due: key.due, expires: expires, mark: 0, collapse: nil)
-        recipientText.removeAll(keepingCapacity: true)
-        new.pointee.recipients[0].appendStoredForm(to: &recipientText)
-        try runHead(sql.insertHead, new.pointee.content)
-        pending.append(.stored(flow, key))
+        rows.setRecipient(new.pointee.recipients[0])
+        try rows.insertHead(key, flow, expires: expires, new.pointee.content)
+        transaction.pending.append(.stored(flow, key))
         note(new, expires: expires)
         return true
     }
 
     /// Records the deliveries, the expiry and the event of a new notification.
     private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
-        pending.add(new.pointee.recipients.count, by: new.pointee.caller)
-        pending.newExpiry = min(pending.newExpiry, expires)
-        pending.events.append(new.pointee.event)
+        transaction.pending.add(new.pointee.recipients.count, by: new.pointee.caller)
+        transaction.pending.newExpiry = min(transaction.pending.newExpiry, expires)
+        transaction.pending.events.append(new.pointee.event)
     }
 
     /// The head that a delivery shares with others of the same plan, and the flow it begins in.
     private typealias Way = (head: DeliveryHead, flow: Flow)
+
+    /// Returns the head and the flow of a recipient that has another plan than the first one.
+    private func way(
+        of new: UnsafePointer<NewNotification>,
+        _ index: Int,
+        _ others: inout [Way?]
+    ) throws(StoreError) -> Way {
+        let number = Int(new.pointee.planOf[index])
+        if let known = others[number] { return known }
+        let way = (head: head(of: new, index), flow: try flow(of: new, index))
+        others[number] = way
+        return way
+    }
 
     private func head(of new: UnsafePointer<NewNotification>, _ index: Int) -> DeliveryHead {
         DeliveryHead(
@@ -189,19 +209,9 @@ extension CommitLoop {
         return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
     }
 
-    /// The columns, except the content, that the row of a notification's number has for all of its deliveries.
-    struct SharedColumns {
-        var count: Int
-        var accepted: Int64
-        var scheduled: Int64?
-        var plan: DeliveryPlan
-        var caller: String
-        var collapseID: String?
-    }
-
     private func bindShared(of new: UnsafePointer<NewNotification>, accepted: Int64, scheduled: Int64?) {
-        bindShared(
-            SharedColumns(
+        rows.bindShared(
+            RowWriter.SharedColumns(
                 count: new.pointee.recipients.count,
                 accepted: accepted,
                 scheduled: scheduled,
@@ -212,110 +222,67 @@ extension CommitLoop {
         )
     }
 
-    /// Binds the shared columns; those that stay the same for many notifications only when they change.
-    func bindShared(_ shared: SharedColumns) {
-        let statement = sql.insertHead
-        statement.bind(8, shared.count)
-        statement.bind(9, shared.accepted)
-        statement.bind(10, shared.scheduled)
-        if shared.plan != boundPlan {
-            statement.bind(11, shared.plan.storedForm)
-            boundPlan = shared.plan
-        }
-        if shared.caller != boundCaller {
-            statement.bind(12, shared.caller)
-            boundCaller = shared.caller
-        }
-        if shared.collapseID != boundCollapse {
-            if let id = shared.collapseID { statement.bind(13, id) } else { statement.bindNull(13) }
-            boundCollapse = shared.collapseID
-        }
-    }
-
-    /// Binds the columns that every row has.
-    func bindDelivery(
-        _ statement: SQLStatement,
-        _ id: Int64,
-        _ flow: Flow,
-        due: Int64,
-        expires: Int64,
-        mark: Int64,
-        collapse: Int64?
-    ) {
-        statement.bind(1, id)
-        statement.bind(2, flow.number)
-        statement.bind(3, due)
-        statement.bind(4, expires)
-        statement.bind(5, mark)
-        statement.bind(6, collapse)
-    }
-
-    func runHead(_ statement: SQLStatement, _ content: [UInt8]) throws(StoreError) {
-        try content.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindBlob(14, borrowing: bytes)
-            try runWithRecipient(statement)
-        }
-    }
-
-    private func runWithRecipient(_ statement: SQLStatement) throws(StoreError) {
-        try recipientText.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(7, borrowing: bytes)
-            _ = try statement.run()
-        }
-    }
-
     /// Claims a new delivery for a call that waits for it, when nothing comes before it.
     private func giveAtOnce(_ entry: Entry) -> Bool {
         let queue = entry.flow.queue
-        guard entry.due <= now, queue.isNext(entry, now: now), !queueIndex.isInFlight(entry.collapseKey),
-            let assignment = assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
+        guard entry.due <= transaction.now, queue.isNext(entry, now: transaction.now),
+            !queueIndex.isInFlight(entry.collapseKey),
+            let assignment = claims.assignment(for: queue), entry.flow.isUrgent || assignment.normal > 0
         else { return false }
-        guard give(entry, to: assignment, waited: false) else { return false }
-        list(entry, assignment.lease)
+        guard claims.give(entry, to: assignment, waited: false) else { return false }
+        claims.list(entry, assignment.lease)
         entry.flow.passThrough()
         return true
     }
 
-    /// A collapse ID with its caller, and the hash by which its deliveries to a recipient are found.
-    typealias Collapse = (hash: Int64, id: String, caller: String)
-
     /// Withdraws the caller's deliveries that wait for the same recipient with the same collapse ID.
     private func replace(
-        _ collapse: Collapse,
+        _ collapse: Rivals.Collapse,
         in queue: BackendQueue,
         by id: Int64,
         _ replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
     ) throws(StoreError) {
         // A claimed one ends when its owner would put it back.
-        for older in try rivals(collapse, queue, recipientText, besides: id)
+        for older in try rivals.find(collapse, queue, rows.recipientText, besides: id)
         where queueIndex.claims[older] == nil {
-            var reader = RowReader(self)
+            var reader = transaction.makeReader()
             guard let entry = try reader.entry(older) else { continue }
-            try withdraw(entry, replacementEvent)
+            try endings.withdraw(entry, replacementEvent)
         }
     }
+}
 
-    /// Returns the numbers of the waiting or claimed deliveries at a backend with the same recipient, and the same
-    /// collapse ID of the same caller.
-    func rivals(
-        _ collapse: Collapse,
-        _ queue: BackendQueue,
-        _ recipient: [UInt8],
-        besides id: Int64
-    ) throws(StoreError) -> [Int64] {
-        let statement = sql.collapsing
-        statement.bind(1, collapse.hash)
-        statement.bind(3, id)
-        statement.bind(4, collapse.id)
-        statement.bind(5, collapse.caller)
-        return try recipient.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(2, borrowing: bytes)
-            var found: [Int64] = []
-            while try statement.next() {
-                guard queueIndex.flow(number: try statement.integer(1))?.queue === queue else { continue }
-                found.append(try statement.integer(0))
-            }
-            return found
-        }
+extension StagedRow.Row {
+    /// Makes the columns of a new notification to one recipient.
+    fileprivate init(
+        _ new: UnsafePointer<NewNotification>,
+        expires: Int64,
+        accepted: Int64,
+        scheduled: Int64?
+    ) {
+        self.init(
+            expires: expires,
+            accepted: accepted,
+            scheduled: scheduled,
+            caller: new.pointee.caller,
+            content: new.pointee.content
+        )
+    }
+}
+
+/// The statements of idempotency keys.
+private struct KeyStatements {
+    let findKey: SQLStatement
+    let insertKey: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        findKey = try SQLStatement(
+            connection,
+            "SELECT fingerprint, answer, keep FROM idempotency WHERE caller = ?1 AND key = ?2"
+        )
+        insertKey = try SQLStatement(
+            connection,
+            "INSERT OR REPLACE INTO idempotency (caller, key, fingerprint, answer, keep) VALUES (?1, ?2, ?3, ?4, ?5)"
+        )
     }
 }

@@ -3,14 +3,41 @@ import ChaparCore
 import ChaparComposition
 import ChaparQueue
 
-/// The recording of results of deliveries.
-extension CommitLoop {
+/// Records what becomes of deliveries, as `RecordRules` decides: they end, or wait again.
+///
+/// Used by the writer's thread only.
+final class Recording {
+    private let transaction: Transaction
+    private let queueIndex: QueueIndex
+    private let rows: RowWriter
+    private let endings: Endings
+    private let rivals: Rivals
+    private let receipts: Receipts
+    private let sql: RecordingStatements
+
+    init(
+        _ transaction: Transaction,
+        _ rows: RowWriter,
+        _ endings: Endings,
+        _ rivals: Rivals,
+        _ receipts: Receipts
+    ) throws(StoreError) {
+        self.transaction = transaction
+        queueIndex = transaction.queueIndex
+        self.rows = rows
+        self.endings = endings
+        self.rivals = rivals
+        self.receipts = receipts
+        sql = try RecordingStatements(transaction.connection)
+    }
+
+    /// Records the results of claimed deliveries.
     func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
         try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
             for index in all.indices { try record(first + index, event) }  // Without copies.
         }
-        pending.answers.append { reply.succeed(()) }
+        transaction.pending.answers.append { reply.succeed(()) }
     }
 
     private func record(_ pointer: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
@@ -24,10 +51,10 @@ extension CommitLoop {
                     mayHaveBeenSent: pointer.pointee.mayHaveBeenSent,
                     RecordFacts(.claimed)
                 ),
-                try archiveEnded(entry, as: state, pointer.pointee.attempt)
+                try endings.archiveEnded(entry, as: state, pointer.pointee.attempt)
             {
-                finish(entry, true)
-                if let event = pointer.pointee.event { pending.events.append(event) }
+                endings.finish(entry, true)
+                if let event = pointer.pointee.event { transaction.pending.events.append(event) }
                 return
             }
             try record(pointer.pointee, of: entry, as: .claimed, isClaimed: true, event)
@@ -45,16 +72,16 @@ extension CommitLoop {
             mayHaveBeenSent: resolution.mayHaveBeenSent,
             RecordFacts(.stale)
         ) {
-            pending.ignored += 1
+            transaction.pending.ignored += 1
             return
         }
         if let entry = queueIndex.claims[resolution.delivery] {
             try record(resolution, of: entry, as: .stale, isClaimed: true, event)
             return
         }
-        var reader = RowReader(self)
+        var reader = transaction.makeReader()
         guard let entry = try reader.entry(resolution.delivery) else {
-            pending.ignored += 1  // It is final already.
+            transaction.pending.ignored += 1  // It is final already.
             return
         }
         try record(resolution, of: entry, as: .stale, isClaimed: false, event)
@@ -68,7 +95,7 @@ extension CommitLoop {
         isClaimed: Bool,
         _ event: EndEvent
     ) throws(StoreError) {
-        try begin()
+        try transaction.begin()
         let (transition, mayHaveBeenSent) = (resolution.transition, resolution.mayHaveBeenSent)
         var facts = entry.facts(standing)
         var decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
@@ -77,7 +104,7 @@ extension CommitLoop {
             decision = RecordRules.decide(transition, mayHaveBeenSent: mayHaveBeenSent, facts)
         }
         switch decision {
-        case .ignore: pending.ignored += 1
+        case .ignore: transaction.pending.ignored += 1
         case .refuse(let refusal): throw refusal.error(of: entry.id)
         case .end(let state): try end(entry, isClaimed, as: state, resolution)
         case .withdraw(let state, let reason):
@@ -108,16 +135,16 @@ extension CommitLoop {
         _ resolution: Resolution
     ) throws(StoreError) {
         let isNews =
-            if try archiveEnded(entry, as: state, resolution.attempt) {
+            if try endings.archiveEnded(entry, as: state, resolution.attempt) {
                 true
             } else if isClaimed, let attempt = resolution.attempt, entry.attempts == 0, entry.attemptLog.isEmpty {
-                try endAtOnce(entry.id, as: state, attempt)
+                try endings.endAtOnce(entry.id, as: state, attempt)
             } else {
-                try end(entry.id, as: state, attempt: resolution.attempt)
+                try endings.end(entry.id, as: state, attempt: resolution.attempt)
             }
-        finish(entry, isClaimed)
-        if isNews, let event = resolution.event { pending.events.append(event) }
-        if isNews, let receipt = resolution.receipt { try receiptTables().expect(entry.id, receipt) }
+        endings.finish(entry, isClaimed)
+        if isNews, let event = resolution.event { transaction.pending.events.append(event) }
+        if isNews, let receipt = resolution.receipt { try receipts.tables().expect(entry.id, receipt) }
     }
 
     /// Ends a delivery that was cancelled or replaced while it was claimed, instead of putting it back.
@@ -130,11 +157,12 @@ extension CommitLoop {
         _ event: EndEvent
     ) throws(StoreError) {
         // The transaction that cancelled it gave it a row. When that one failed, it may have none.
-        try writeOut(entry)
-        try end(entry.id, as: state, attempt: resolution.attempt)
-        finish(entry, isClaimed)
+        try rows.writeOut(entry)
+        try endings.end(entry.id, as: state, attempt: resolution.attempt)
+        endings.finish(entry, isClaimed)
         // A cancellation has its own event; after a restart it is not known any more.
-        pending.events.append(entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, reason))
+        let told = entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, reason)
+        transaction.pending.events.append(told)
     }
 
     /// Puts a delivery back as it was, unsent and without an attempt.
@@ -144,7 +172,7 @@ extension CommitLoop {
         _ isClaimed: Bool,
         isReplay: Bool
     ) throws(StoreError) {
-        try writeOut(entry)
+        try rows.writeOut(entry)
         sql.release.bind(1, entry.id)
         sql.release.bind(2, returnNumber(of: entry))
         sql.release.bind(3, isReplay ? 1 : 0)
@@ -166,7 +194,7 @@ extension CommitLoop {
                 contentBytes: entry.contentBytes
             )
         )
-        if let event = resolution.event { pending.events.append(event) }
+        if let event = resolution.event { transaction.pending.events.append(event) }
     }
 
     /// Returns the number of the lease under which a delivery comes back; a new number for a delivery that was not
@@ -182,17 +210,17 @@ extension CommitLoop {
         step: Int,
         isReplay: Bool
     ) throws(StoreError) {
-        try writeOut(entry)
+        try rows.writeOut(entry)
         let statement = sql.retry
         statement.bind(1, entry.id)
         statement.bind(2, flow.number)
-        statement.bind(3, now)
+        statement.bind(3, transaction.now)
         statement.bind(4, resolution.attempt == nil ? 0 : 1)
         statement.bind(5, isReplay ? 1 : 0)
         statement.bind(7, due)
         statement.bind(8, step)
         statement.bind(9, returnNumber(of: entry))
-        _ = try run(statement, attempt: resolution.attempt)
+        _ = try statement.run(attempt: resolution.attempt)
         var attemptLog = entry.attemptLog
         if let attempt = resolution.attempt {
             if !attemptLog.isEmpty { attemptLog.append(UInt8(ascii: ",")) }
@@ -215,7 +243,7 @@ extension CommitLoop {
                 contentBytes: entry.contentBytes
             )
         )
-        if let event = resolution.event { pending.events.append(event) }
+        if let event = resolution.event { transaction.pending.events.append(event) }
     }
 
     /// Returns whether a newer delivery of the same caller with the delivery's collapse ID has the queue in which the
@@ -223,86 +251,38 @@ extension CommitLoop {
     private func isReplaced(_ entry: Entry, after decision: RecordDecision) throws(StoreError) -> Bool {
         guard let collapse = entry.collapse else { return false }
         let queue = flow(of: entry, after: decision).queue
-        recipientText.removeAll(keepingCapacity: true)
-        entry.recipient.appendStoredForm(to: &recipientText)
-        guard let key = try self.collapse(of: entry.head.id, hash: collapse) else { return false }
-        let rivals = try rivals(key, queue, recipientText, besides: entry.id)
-        return rivals.contains { $0 > entry.id }
+        rows.setRecipient(entry.recipient)
+        guard let key = try rivals.collapse(of: entry.head.id, hash: collapse) else { return false }
+        return try rivals.find(key, queue, rows.recipientText, besides: entry.id).contains { $0 > entry.id }
     }
 
-    private func collapse(of id: NotificationID, hash: Int64) throws(StoreError) -> Collapse? {
-        sql.collapseID.bind(1, id.rawValue)
-        guard try sql.collapseID.next() else { return nil }
-        defer { sql.collapseID.reset() }
-        guard let collapse = try sql.collapseID.optionalText(0) else { return nil }
-        return (hash, collapse, try sql.collapseID.text(1))
-    }
-
-    /// Writes the final state of a delivery after its first attempt, without moving the row.
-    private func endAtOnce(_ id: Int64, as state: DeliveryState, _ attempt: [UInt8]) throws(StoreError) -> Bool {
-        let statement = sql.endAtOnce
-        statement.bind(1, id)
-        statement.bind(2, state.code)
-        statement.bind(3, now)
-        if let padding = RowPadding.left(beside: attempt.count) {
-            statement.bind(5, emptyBytes: padding)
-        } else {
-            statement.bindNull(5)
-        }
-        let isNews =
-            try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-                statement.bindText(4, borrowing: bytes)
-                return try statement.run()
-            } == 1
-        if isNews { pending.end(state) }
-        return isNews
-    }
-
-    /// Writes a final state; returns false when the delivery had one already.
-    @discardableResult
-    func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
-        assert(DeliveryState.transitions.allows(from: .sending, to: state))
-        try begin()
-        let statement = sql.end
-        statement.bind(1, id)
-        statement.bind(2, state.code)
-        statement.bind(3, now)
-        statement.bind(4, attempt == nil ? 0 : 1)
-        statement.bind(5, 0)
-        let isNews = try run(statement, attempt: attempt) == 1
-        if isNews { pending.end(state) }
-        return isNews
-    }
-
-    private func run(_ statement: SQLStatement, attempt: [UInt8]?) throws(StoreError) -> Int {
-        guard let attempt else {
-            statement.bindNull(6)
-            return try statement.run()
-        }
-        return try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
-            statement.bindText(6, borrowing: bytes)
-            return try statement.run()
-        }
-    }
-
-    private func finish(_ entry: Entry, _ isClaimed: Bool) {
-        if isClaimed {
-            endClaim(entry)
-            pending.append(.ended(entry))
-        } else {
-            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
-        }
-    }
-
+    /// Puts a delivery back, in the form of another entry.
     func comeBack(_ entry: Entry, _ isClaimed: Bool, as new: Entry) {
         // A search for expired deliveries that ran meanwhile did not see it.
-        pending.newExpiry = min(pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
+        transaction.pending.newExpiry = min(transaction.pending.newExpiry, new.head.expiresAt.millisecondsSince1970)
         if isClaimed {
-            endClaim(entry)
-            pending.append(.returned(entry, as: new))
+            transaction.endClaim(entry)
+            transaction.pending.append(.returned(entry, as: new))
         } else {
-            pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
-            pending.append(.added(new))
+            transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+            transaction.pending.append(.added(new))
         }
+    }
+}
+
+/// The statements that put deliveries back.
+private struct RecordingStatements {
+    let retry: SQLStatement
+    let release: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        retry = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET flow = ?2, \(AttemptColumns.assignments), due = ?7, step = ?8, mark = ?9 WHERE id = ?1 AND state = 0"
+        )
+        release = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET mark = ?2, replay = replay | ?3 WHERE id = ?1 AND state = 0"
+        )
     }
 }

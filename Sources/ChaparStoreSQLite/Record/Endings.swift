@@ -1,0 +1,109 @@
+import ChaparCore
+import ChaparComposition
+import ChaparQueue
+
+/// Ends deliveries: writes their final states, in their rows or in the archive, and takes them from memory after the
+/// commit.
+///
+/// Used by the writer's thread only.
+final class Endings {
+    private let transaction: Transaction
+    private let rows: RowWriter
+    private let archive: Archive
+    private let sql: EndingStatements
+
+    init(_ transaction: Transaction, _ rows: RowWriter, _ archive: Archive) throws(StoreError) {
+        self.transaction = transaction
+        self.rows = rows
+        self.archive = archive
+        sql = try EndingStatements(transaction.connection)
+    }
+
+    /// Archives a delivery that had no row, in its final state after one attempt or none; returns false when it has a
+    /// row already.
+    func archiveEnded(
+        _ entry: Entry,
+        as state: DeliveryState,
+        _ attempt: [UInt8]?
+    ) throws(StoreError) -> Bool {
+        guard entry.stagedRow != nil else { return false }
+        try transaction.begin()
+        guard let stagedRow = entry.takeStagedRow() else { return false }
+        archive.add(entry, stagedRow.row, as: state, attempt: attempt, plan: rows.packed(entry.head.plan))
+        transaction.pending.end(state)
+        rows.leave(entry, stagedRow)
+        return true
+    }
+
+    /// Writes the final state of a delivery after its first attempt, without moving the row.
+    func endAtOnce(_ id: Int64, as state: DeliveryState, _ attempt: [UInt8]) throws(StoreError) -> Bool {
+        let statement = sql.endAtOnce
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, transaction.now)
+        if let padding = RowPadding.left(beside: attempt.count) {
+            statement.bind(5, emptyBytes: padding)
+        } else {
+            statement.bindNull(5)
+        }
+        let isNews =
+            try attempt.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+                statement.bindText(4, borrowing: bytes)
+                return try statement.run()
+            } == 1
+        if isNews { transaction.pending.end(state) }
+        return isNews
+    }
+
+    /// Writes a final state; returns false when the delivery had one already.
+    @discardableResult
+    func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
+        assert(DeliveryState.transitions.allows(from: .sending, to: state))
+        try transaction.begin()
+        let statement = sql.end
+        statement.bind(1, id)
+        statement.bind(2, state.code)
+        statement.bind(3, transaction.now)
+        statement.bind(4, attempt == nil ? 0 : 1)
+        statement.bind(5, 0)
+        let isNews = try statement.run(attempt: attempt) == 1
+        if isNews { transaction.pending.end(state) }
+        return isNews
+    }
+
+    /// Ends a waiting delivery.
+    func withdraw(_ entry: Entry, _ event: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?) throws(StoreError)
+    {
+        let state = entry.withdrawnState
+        try end(entry.id, as: state, attempt: nil)
+        transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+        if let event { transaction.pending.events.append(event(entry.delivery, state)) }
+    }
+
+    /// Takes a delivery that ended from memory, and from its owner when it is claimed.
+    func finish(_ entry: Entry, _ isClaimed: Bool) {
+        if isClaimed {
+            transaction.endClaim(entry)
+            transaction.pending.append(.ended(entry))
+        } else {
+            transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
+        }
+    }
+}
+
+/// The statements that write final states.
+private struct EndingStatements {
+    let end: SQLStatement
+    let endAtOnce: SQLStatement
+
+    init(_ connection: OpaquePointer) throws(StoreError) {
+        end = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET state = ?2, \(AttemptColumns.assignments) WHERE id = ?1 AND state = 0"
+        )
+        endAtOnce = try SQLStatement(
+            connection,
+            "UPDATE deliveries SET state = ?2, attempts = 1, changed = ?3, attempt_log = ?4, padding = ?5 WHERE id = ?1 AND state = 0"
+        )
+    }
+}

@@ -1,0 +1,28 @@
+/// The parts of the writer that a ``TableWork`` uses, within the transaction that runs it.
+///
+/// ``CommitLoop`` makes it once. Used by the writer's thread only.
+final class StoreWriter {
+    let transaction: Transaction
+    let outbox: OutboxWriter
+    let devices: DeviceWriter
+    let receipts: Receipts
+    let withdrawals: Withdrawals
+    let erasing: Erasing
+    let freePages: FreePages
+
+    init(
+        _ transaction: Transaction,
+        _ receipts: Receipts,
+        _ withdrawals: Withdrawals,
+        _ erasing: Erasing,
+        _ freePages: FreePages
+    ) {
+        self.transaction = transaction
+        outbox = OutboxWriter(transaction)
+        devices = DeviceWriter(transaction, outbox)
+        self.receipts = receipts
+        self.withdrawals = withdrawals
+        self.erasing = erasing
+        self.freePages = freePages
+    }
+}

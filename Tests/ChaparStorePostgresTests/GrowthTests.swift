@@ -75,7 +75,10 @@ struct GrowthTests {
             try await store.accept(to: (0..<1_000).map { .user("\($0)") }, backend: "old")
         }
         let (rows, now) = (Self.rows, store.core.now)
-        try await store.session(on: store.core.counter) { (db) throws(PostgresError) in
+        var patient = store.options
+        patient.statementTimeout = .seconds(900)  // A million rows of each table take minutes.
+        let filler = PostgresConnection(patient, name: "filler")
+        try await filler.session { (db) throws(PostgresError) in
             try db.perform(
                 """
                 WITH gone AS (
@@ -108,6 +111,7 @@ struct GrowthTests {
                 """
             )
         }
+        await filler.close()
     }
 }
 

@@ -61,27 +61,22 @@ public struct NewNotification: Sendable {
     public var id: NotificationID
     /// The content, for a claim right after the acceptance.
     public var notification: PushNotification
-    /// The content in the form that is stored, and returned by a later claim.
-    public var content: [UInt8]
+    /// The part that is stored as one value: the content as it is returned by a later claim, the plans, the time of
+    /// acceptance.
+    public var record: NotificationRecord
     /// The recipients; never empty.
     ///
     /// The delivery at index `i` gets the number `id.rawValue + i`.
     public var recipients: [Recipient]
-    /// The plan of every recipient, unless ``planOf`` gives it another one.
-    public var plan: DeliveryPlan
-    /// Further plans, for recipients that ``plan`` cannot address: at most 255, since there are few token services.
-    public var otherPlans: [DeliveryPlan] = []
-    /// The plan of each recipient: 0 is ``plan``, `n` is `otherPlans[n - 1]`.
+    /// The plan of each recipient, an index in the record's plans: at most 255, since there are few token services.
     ///
-    /// Empty when all have ``plan``.
+    /// Empty when all have the first.
     public var planOf: [UInt8] = []
     /// The sender: the API key's name, empty without one.
     public var caller: String
-    /// The time of acceptance, in the store's steady time, like the two below.
-    public var acceptedAt: Date
-    /// The scheduled time, nil for at once; it follows the wall clock.
+    /// The scheduled time, nil for at once, in the store's steady time; it follows the wall clock.
     public var dueAt: Date?
-    /// The time after which nothing more is tried.
+    /// The time after which nothing more is tried, in the store's steady time.
     public var expiresAt: Date
     /// The collapse id: waiting deliveries of the same ``caller`` to the same recipient at the same backend with the
     /// same id are cancelled in favour of this one.
@@ -97,11 +92,10 @@ public struct NewNotification: Sendable {
     public init(
         id: NotificationID,
         notification: PushNotification,
-        content: [UInt8],
+        record: NotificationRecord,
         recipients: [Recipient],
-        plan: DeliveryPlan,
+        planOf: [UInt8] = [],
         caller: String,
-        acceptedAt: Date,
         dueAt: Date? = nil,
         expiresAt: Date,
         collapseID: String? = nil,
@@ -110,11 +104,10 @@ public struct NewNotification: Sendable {
     ) {
         self.id = id
         self.notification = notification
-        self.content = content
+        self.record = record
         self.recipients = recipients
-        self.plan = plan
+        self.planOf = planOf
         self.caller = caller
-        self.acceptedAt = acceptedAt
         self.dueAt = dueAt
         self.expiresAt = expiresAt
         self.collapseID = collapseID
@@ -122,11 +115,8 @@ public struct NewNotification: Sendable {
         self.replacementEvent = replacementEvent
     }
 
-    /// Returns the plan of the recipient at an index of ``recipients``.
-    package func plan(ofRecipient place: Int) -> DeliveryPlan {
-        guard !planOf.isEmpty, planOf[place] > 0 else { return plan }
-        return otherPlans[Int(planOf[place]) - 1]
-    }
+    /// Returns the index of the plan of the recipient at an index of ``recipients``.
+    package func plan(ofRecipient place: Int) -> Int { planOf.isEmpty ? 0 : Int(planOf[place]) }
 }
 
 /// A caller's idempotency key, and the answer to a repeated request.
@@ -168,27 +158,33 @@ public enum EnqueueResult: Sendable, Hashable {
 public final class DeliveryHead: Sendable {
     /// The notification.
     public let id: NotificationID
-    /// The content: as it was accepted, if it has never left memory, or as stored.
-    public let content: ClaimedDelivery.Content
+    /// The part that the store keeps as one value.
+    public let record: NotificationRecord
+    /// The content as it was accepted, if it has never left memory; nil for one that was read from the store.
+    public let notification: PushNotification?
     /// The backends that they go through.
     public let plan: DeliveryPlan
-    /// The time when the notification was accepted.
-    public let acceptedAt: Date
     /// The time after which nothing more is tried.
     public let expiresAt: Date
 
-    /// Makes the common data of deliveries.
+    /// The content: as it was accepted, if it has never left memory, or as stored.
+    public var content: ClaimedDelivery.Content { notification.map { .decoded($0) } ?? .stored(record.content) }
+    /// The time when the notification was accepted.
+    public var acceptedAt: Date { record.acceptedAt }
+
+    /// Makes the common data of deliveries with the plan at an index of the record's plans; the last plan stands for
+    /// larger indices.
     public init(
         id: NotificationID,
-        content: ClaimedDelivery.Content,
-        plan: DeliveryPlan,
-        acceptedAt: Date,
+        record: NotificationRecord,
+        notification: PushNotification? = nil,
+        plan place: Int = 0,
         expiresAt: Date
     ) {
         self.id = id
-        self.content = content
-        self.plan = plan
-        self.acceptedAt = acceptedAt
+        self.record = record
+        self.notification = notification
+        plan = record.plan(at: place)
         self.expiresAt = expiresAt
     }
 }
@@ -280,13 +276,13 @@ public struct ClaimedDelivery: Sendable {
         acceptedAt: Date,
         expiresAt: Date
     ) {
-        let head = DeliveryHead(
-            id: notificationID,
-            content: content,
-            plan: plan,
-            acceptedAt: acceptedAt,
-            expiresAt: expiresAt
-        )
+        var (notification, stored): (PushNotification?, [UInt8]) = (nil, [])
+        switch content {
+        case .decoded(let decoded): notification = decoded
+        case .stored(let bytes): stored = bytes
+        }
+        let record = NotificationRecord(content: stored, plans: [plan], acceptedAt: acceptedAt)
+        let head = DeliveryHead(id: notificationID, record: record, notification: notification, expiresAt: expiresAt)
         self.init(id: id, head: head, recipient: recipient, caller: caller, step: step, attempts: attempts)
     }
 }
@@ -445,12 +441,10 @@ public struct StoreChange: Sendable, Hashable {
 public struct StoredNotification: Sendable {
     /// Its id.
     public var id: NotificationID
-    /// The content as stored.
-    public var content: [UInt8]
+    /// The part that is stored as one value.
+    public var record: NotificationRecord
     /// The sender.
     public var caller: String
-    /// The time when it was accepted.
-    public var acceptedAt: Date
     /// The scheduled time; nil for at once.
     public var dueAt: Date?
     /// The time after which nothing more is tried.
@@ -460,20 +454,23 @@ public struct StoredNotification: Sendable {
     /// States without deliveries are left out.
     public var counts: [DeliveryState: Int]
 
+    /// The content as stored.
+    public var content: [UInt8] { record.content }
+    /// The time when it was accepted.
+    public var acceptedAt: Date { record.acceptedAt }
+
     /// Makes a notification.
     public init(
         id: NotificationID,
-        content: [UInt8],
+        record: NotificationRecord,
         caller: String,
-        acceptedAt: Date,
         dueAt: Date?,
         expiresAt: Date,
         counts: [DeliveryState: Int]
     ) {
         self.id = id
-        self.content = content
+        self.record = record
         self.caller = caller
-        self.acceptedAt = acceptedAt
         self.dueAt = dueAt
         self.expiresAt = expiresAt
         self.counts = counts

@@ -1,0 +1,83 @@
+public import ChaparComposition
+public import ChaparCore
+public import Foundation
+
+/// The part of a notification that no query of a store needs.
+///
+/// A store keeps it as one value (``encoded``), and so do its archive, its staged rows, a copy and a backup. To add a
+/// field: a property here with a tag of its own, the reader of the request, and the writer of the answer. What a store
+/// filters, joins, orders or changes by is a column instead: id, caller, collapse id, expiry, scheduled time.
+public struct NotificationRecord: Sendable, Hashable {
+    /// The content as the request has it, which is JSON.
+    public var content: [UInt8]
+    /// The plans of its recipients, in the order in which they were first needed; never empty.
+    public var plans: [DeliveryPlan]
+    /// The time of acceptance, in the store's steady time, to the millisecond.
+    public var acceptedAt: Date
+    /// The fields that this program does not know, as it read them: for records of a newer program.
+    private var unknown: [UInt8] = []
+
+    /// The times that a record can have, in milliseconds since 1970: those that a `Date` holds exactly.
+    private static let moments: ClosedRange<Int64> = -(1 << 53)...1 << 53
+
+    /// The tags of the fields; a number is never used again.
+    private enum Tag {
+        static let acceptedAt: UInt64 = 1
+        static let plan: UInt64 = 2
+        static let content: UInt64 = 3
+    }
+
+    /// Makes a record.
+    public init(content: [UInt8], plans: [DeliveryPlan], acceptedAt: Date) {
+        (self.content, self.plans, self.acceptedAt) = (content, plans, acceptedAt)
+    }
+
+    /// Returns the plan at an index of ``plans``; the last one stands for larger indices.
+    package func plan(at place: Int) -> DeliveryPlan {
+        plans.indices.contains(place) ? plans[place] : plans.last ?? DeliveryPlan([])
+    }
+
+    /// The stored form.
+    public var encoded: [UInt8] {
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(32 + 64 * plans.count + content.count + unknown.count)
+        encode(to: &bytes)
+        return bytes
+    }
+
+    /// Appends the stored form.
+    package func encode(to bytes: inout [UInt8]) {
+        bytes.append(RecordCoding.version)
+        RecordCoding.append(Tag.acceptedAt, number: acceptedAt.millisecondsSince1970, to: &bytes)
+        for plan in plans {
+            RecordCoding.append(Tag.plan, plan.storedForm.utf8, to: &bytes)
+        }
+        RecordCoding.append(Tag.content, content, to: &bytes)
+        bytes.append(contentsOf: unknown)
+    }
+
+    /// Reads the stored form; nil when it is damaged, or of a later version of the coding.
+    public init?(encoded bytes: [UInt8]) {
+        var content: ArraySlice<UInt8>?
+        var plans: [DeliveryPlan] = []
+        var acceptedAt: Int64?
+        var unknown: [UInt8] = []
+        let isWhole = RecordCoding.read(bytes) { tag, field in
+            switch tag {
+            case Tag.acceptedAt: acceptedAt = RecordCoding.number(in: field)
+            case Tag.plan: plans.append(DeliveryPlan(storedForm: String(decoding: field, as: UTF8.self)))
+            case Tag.content: content = field
+            default: RecordCoding.append(tag, field, to: &unknown)
+            }
+        }
+        guard isWhole, let content, let acceptedAt, Self.moments.contains(acceptedAt), !plans.isEmpty else {
+            return nil
+        }
+        self.init(
+            content: Array(content),
+            plans: plans,
+            acceptedAt: Date(millisecondsSince1970: acceptedAt)
+        )
+        self.unknown = unknown
+    }
+}

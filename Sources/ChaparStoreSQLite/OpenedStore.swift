@@ -162,8 +162,8 @@ struct OpenedStore: Sendable {
         let insert = try db.makeStatement(
             sql: """
                 INSERT OR IGNORE INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed,
-                recipient, count, accepted, scheduled, plan, caller, content)
-                VALUES (?, 0, ?, ?, ?, 0, 0, 0, 0, ?, ?, 1, ?, ?, ?, ?, ?)
+                recipient, count, plan, scheduled, caller, record)
+                VALUES (?, 0, ?, ?, ?, 0, 0, 0, 0, ?, ?, 1, 0, ?, ?, ?)
                 """
         )
         let arrivals = try db.statement("SELECT number, packed FROM arrivals ORDER BY number")
@@ -174,10 +174,9 @@ struct OpenedStore: Sendable {
             let archived = try Self.archived(deliveries.map(\.id), db)
             for delivery in deliveries where !archived.contains(delivery.id) {
                 try insert.execute(arguments: [
-                    delivery.id, delivery.flow, delivery.due, delivery.expires, delivery.accepted,
-                    String(decoding: delivery.recipient, as: UTF8.self), delivery.accepted, delivery.scheduled,
-                    String(decoding: delivery.plan, as: UTF8.self), String(decoding: delivery.caller, as: UTF8.self),
-                    Data(delivery.content),
+                    delivery.id, delivery.flow, delivery.due, delivery.expires, delivery.due,
+                    String(decoding: delivery.recipient, as: UTF8.self), delivery.scheduled,
+                    String(decoding: delivery.caller, as: UTF8.self), Data(delivery.record),
                 ])
             }
         }

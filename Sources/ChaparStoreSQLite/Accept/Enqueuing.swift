@@ -103,15 +103,17 @@ final class Enqueuing {
         /// The heads and flows of the recipients that have another plan than the first one; empty for nearly every
         /// notification.
         var others: [Way?] =
-            new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.otherPlans.count + 1)
-        defer { if !others.isEmpty { rows.bindPlanOfChildren(nil) } }
-        let accepted = new.pointee.acceptedAt.millisecondsSince1970
+            new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.record.plans.count)
+        let accepted = new.pointee.record.acceptedAt.millisecondsSince1970
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
         let expires = new.pointee.expiresAt.millisecondsSince1970
         let due = max(scheduled ?? accepted, 0)
-        let contentBytes = new.pointee.content.count
-        let stays = isSimple && rows.staysInMemory(first.flow, due: due, bytes: contentBytes)
-        if !stays { bindShared(of: new, accepted: accepted, scheduled: scheduled) }
+        let contentBytes = new.pointee.record.content.count
+        let stays =
+            isSimple && new.pointee.plan(ofRecipient: 0) == 0
+            && rows.staysInMemory(first.flow, due: due, bytes: contentBytes)
+        rows.setRecord(new.pointee.record)
+        if !stays { bindShared(of: new, scheduled: scheduled) }
         for (index, recipient) in new.pointee.recipients.enumerated() {
             let id = new.pointee.id.delivery(at: index)
             var way = first
@@ -138,12 +140,12 @@ final class Enqueuing {
             let isGiven = giveAtOnce(entry)
             let mark = isGiven ? Schema.handedOut : 0
             if stays {
-                rows.stage(entry, StagedRow.Row(new, expires: expires, accepted: accepted, scheduled: scheduled))
+                rows.stage(entry, StagedRow.Row(expires: expires, scheduled: scheduled))
             } else if index == 0 {
-                try rows.insertHead(entry, expires: expires, mark: mark, new.pointee.content)
+                try rows.insertHead(entry, plan: new.pointee.plan(ofRecipient: 0), expires: expires, mark: mark)
             } else {
-                if !others.isEmpty { rows.bindPlanOfChildren(head === first.head ? nil : head.plan) }
-                try rows.insertChild(entry, expires: expires, mark: mark, accepted: accepted)
+                let plan = new.pointee.plan(ofRecipient: index)
+                try rows.insertChild(entry, plan: plan, expires: expires, mark: mark)
             }
             if !isGiven { transaction.pending.append(.added(entry)) }
         }
@@ -154,14 +156,16 @@ final class Enqueuing {
     /// Stores the one delivery of a notification that comes after others which are on disk only, so that nothing of it
     /// stays in memory; does nothing and returns false in other cases.
     private func insertBehind(_ flow: Flow, _ new: UnsafePointer<NewNotification>) throws(StoreError) -> Bool {
-        let accepted = new.pointee.acceptedAt.millisecondsSince1970
+        let accepted = new.pointee.record.acceptedAt.millisecondsSince1970
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
         let key = DueKey(due: max(scheduled ?? accepted, 0), id: new.pointee.id.rawValue)
         guard flow.comesAfterDisk(key) else { return false }
         let expires = new.pointee.expiresAt.millisecondsSince1970
-        bindShared(of: new, accepted: accepted, scheduled: scheduled)
+        rows.setRecord(new.pointee.record)
+        bindShared(of: new, scheduled: scheduled)
         rows.setRecipient(new.pointee.recipients[0])
-        try rows.insertHead(key, flow, expires: expires, new.pointee.content)
+        let plan = new.pointee.plan(ofRecipient: 0)
+        try rows.insertHead(key, flow, plan: plan, expires: expires, accepted: accepted)
         transaction.pending.append(.stored(flow, key))
         note(new, expires: expires)
         return true
@@ -193,15 +197,15 @@ final class Enqueuing {
     private func head(of new: UnsafePointer<NewNotification>, _ index: Int) -> DeliveryHead {
         DeliveryHead(
             id: new.pointee.id,
-            content: .decoded(new.pointee.notification),
-            plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: index),
-            acceptedAt: new.pointee.acceptedAt,
+            record: new.pointee.record,
+            notification: new.pointee.notification,
+            plan: new.pointee.plan(ofRecipient: index),
             expiresAt: new.pointee.expiresAt
         )
     }
 
     private func flow(of new: UnsafePointer<NewNotification>, _ index: Int) throws(StoreError) -> Flow {
-        let plan = new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: index)
+        let plan = new.pointee.record.plan(at: new.pointee.plan(ofRecipient: index))
         guard let backend = plan.backends.first else {
             throw .failed("the notification \(new.pointee.id) has no backend")
         }
@@ -209,13 +213,11 @@ final class Enqueuing {
         return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
     }
 
-    private func bindShared(of new: UnsafePointer<NewNotification>, accepted: Int64, scheduled: Int64?) {
+    private func bindShared(of new: UnsafePointer<NewNotification>, scheduled: Int64?) {
         rows.bindShared(
             RowWriter.SharedColumns(
                 count: new.pointee.recipients.count,
-                accepted: accepted,
                 scheduled: scheduled,
-                plan: new.pointee.planOf.isEmpty ? new.pointee.plan : new.pointee.plan(ofRecipient: 0),
                 caller: new.pointee.caller,
                 collapseID: new.pointee.collapseID
             )
@@ -249,24 +251,6 @@ final class Enqueuing {
             guard let entry = try reader.entry(older) else { continue }
             try endings.withdraw(entry, replacementEvent)
         }
-    }
-}
-
-extension StagedRow.Row {
-    /// Makes the columns of a new notification to one recipient.
-    fileprivate init(
-        _ new: UnsafePointer<NewNotification>,
-        expires: Int64,
-        accepted: Int64,
-        scheduled: Int64?
-    ) {
-        self.init(
-            expires: expires,
-            accepted: accepted,
-            scheduled: scheduled,
-            caller: new.pointee.caller,
-            content: new.pointee.content
-        )
     }
 }
 

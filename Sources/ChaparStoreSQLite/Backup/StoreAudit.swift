@@ -21,10 +21,14 @@ enum StoreAudit {
         case text
         case bytes
         case recipient
+        /// A ``NotificationRecord``.
+        case record
         case uuid, entryKind
         case json
         /// ``StagedRows``, ``Archive``, ``LeaseList``.
         case staged, archived, leased
+        /// Staged and archived deliveries in files from before the step ``Schema/recordsStep``.
+        case formerStaged, formerArchived
         /// The events of a commit, as many as the column before it says.
         case events
     }
@@ -78,11 +82,28 @@ enum StoreAudit {
         .init("mark", .number), .init("changed", .moment), .init("head", .id, isNullable: true),
         .init("collapse", .number, isNullable: true), .init("recipient", .recipient),
         .init("attempt_log", .text, isNullable: true, formerName: "story"), .init("count", .count, isNullable: true),
-        .init("accepted", .moment, isNullable: true), .init("scheduled", .moment, isNullable: true),
-        .init("plan", .text, isNullable: true), .init("caller", .text, isNullable: true),
-        .init("collapse_id", .text, isNullable: true), .init("content", .bytes, isNullable: true),
+        .init("plan", .count), .init("scheduled", .moment, isNullable: true),
+        .init("caller", .text, isNullable: true), .init("collapse_id", .text, isNullable: true),
+        .init("record", .record, isNullable: true),
         .init("padding", .bytes, isNullable: true, formerName: "room"),
     ]
+
+    /// The columns that ``Schema/recordsStep`` replaced.
+    private static let formerDeliveries: [Column] =
+        deliveries.filter { $0.name != "plan" && $0.name != "record" } + [
+            .init("accepted", .moment, isNullable: true), .init("plan", .text, isNullable: true),
+            .init("content", .bytes, isNullable: true),
+        ]
+
+    /// Returns a table's columns in a file from before the step ``Schema/recordsStep``.
+    private static func former(_ table: String, _ columns: [Column]) -> [Column] {
+        switch table {
+        case "deliveries": formerDeliveries
+        case "arrivals": [.init("number", .number), .init("packed", .formerStaged)]
+        case "archive": columns.dropLast() + [.init("packed", .formerArchived)]
+        default: columns
+        }
+    }
 
     private static let devices: [Column] = [
         .init("number", .number), .init("id", .text), .init("user", .text, isNullable: true),
@@ -128,7 +149,7 @@ enum StoreAudit {
             "a notification has lost what its deliveries share",
             """
             SELECT 1 FROM deliveries WHERE head IS NULL
-            AND (count IS NULL OR accepted IS NULL OR plan IS NULL OR caller IS NULL) LIMIT 1
+            AND (count IS NULL OR record IS NULL OR caller IS NULL) LIMIT 1
             """
         ),
         (
@@ -158,12 +179,14 @@ enum StoreAudit {
         while try pages.next() { findings.append(try pages.text(0)) }
         guard findings == ["ok"] else { throw StoreError.damaged(findings.joined(separator: "; ")) }
         try SchemaCheck.run(db)
+        let steps = try Schema.migrator.appliedIdentifiers(db)
+        let isFormer = !steps.contains(Schema.recordsStep)
         for table in tables {
+            let columns = isFormer ? former(table.name, table.columns) : table.columns
             for name in [table.name, table.formerName].compactMap({ $0 }) where try db.tableExists(name) {
-                try read(db, name, table.columns)
+                try read(db, name, columns)
             }
         }
-        let steps = try Schema.migrator.appliedIdentifiers(db)
         guard Schema.migrator.migrations.allSatisfy(steps.contains) else { return }
         for (sentence, sql) in rules where try db.number(sql) != nil { throw StoreError.damaged(sentence) }
     }
@@ -210,6 +233,10 @@ extension StoreAudit.Column {
         case .bytes: try row.requireBytes(place)
         case .recipient:
             guard Recipient(storedForm: try row.text(place)) != nil else { throw row.damage(place, "a recipient") }
+        case .record:
+            guard NotificationRecord(encoded: try row.bytes(place)) != nil else {
+                throw row.damage(place, "a notification's record")
+            }
         case .uuid: guard try OutboxEntryRow.id(row.text(place)) != nil else { throw row.damage(place, "a UUID") }
         case .entryKind:
             guard OutboxEntry.Kind(rawValue: try row.text(place)) != nil else {
@@ -223,6 +250,13 @@ extension StoreAudit.Column {
             guard StagedRowPacking.unpack(try row.bytes(place)) != nil else { throw StagedRowPacking.damage }
         case .archived:
             for record in try ArchivedDelivery.records(of: try row.bytes(place)) where ArchivedDelivery(record) == nil {
+                throw ArchivedDelivery.damage
+            }
+        case .formerStaged:
+            guard FormerStagedRows.unpack(try row.bytes(place)) != nil else { throw StagedRowPacking.damage }
+        case .formerArchived:
+            for record in try ArchivedDelivery.records(of: try row.bytes(place))
+            where FormerArchivedDelivery(record) == nil {
                 throw ArchivedDelivery.damage
             }
         case .leased:

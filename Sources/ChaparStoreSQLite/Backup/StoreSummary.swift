@@ -74,11 +74,14 @@ package struct StoreSummary: Sendable, Hashable {
         // The newest deliveries may have no rows yet.
         let arrivals = try db.statement("SELECT packed FROM arrivals ORDER BY number")
         while try arrivals.next() {
-            guard let staged = StagedRowPacking.unpack(try arrivals.bytes(0)) else { throw StagedRowPacking.damage }
-            let archived =
-                steps.contains("8 archive") ? try OpenedStore.archived(staged.map(\.id), db) : []
-            for stagedRow in staged where !archived.contains(stagedRow.id) {
-                if try db.number("SELECT 1 FROM deliveries WHERE id = ?1", stagedRow.id) == nil { waiting += 1 }
+            let packed = try arrivals.bytes(0)
+            let numbers =
+                steps.contains(Schema.recordsStep)
+                ? StagedRowPacking.unpack(packed)?.map(\.id) : FormerStagedRows.unpack(packed)?.map(\.id)
+            guard let numbers else { throw StagedRowPacking.damage }
+            let archived = steps.contains("8 archive") ? try OpenedStore.archived(numbers, db) : []
+            for number in numbers where !archived.contains(number) {
+                if try db.number("SELECT 1 FROM deliveries WHERE id = ?1", number) == nil { waiting += 1 }
             }
         }
     }

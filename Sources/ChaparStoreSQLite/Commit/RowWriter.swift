@@ -7,12 +7,10 @@ import ChaparQueue
 /// It owns the statements that insert deliveries, with the values that stay bound to them, and the bytes of the staged
 /// row that the transaction adds. ``setRecipient(_:)`` comes before each row. Used by the writer's thread only.
 final class RowWriter {
-    /// The columns, except the content, that the row of a notification's number has for all of its deliveries.
+    /// The columns, except the record, that the row of a notification's number has for all of its deliveries.
     struct SharedColumns {
         var count: Int
-        var accepted: Int64
         var scheduled: Int64?
-        var plan: DeliveryPlan
         var caller: String
         var collapseID: String?
     }
@@ -22,14 +20,13 @@ final class RowWriter {
     private let sql: RowWriterStatements
     /// The recipient of the current row, as text; kept to reuse its memory.
     @exclusivity(unchecked) private(set) var recipientText: [UInt8] = []
+    /// The record of the current head, encoded; kept to reuse its memory.
+    @exclusivity(unchecked) private(set) var recordBytes: [UInt8] = []
     /// The values that are bound to the statement that inserts notifications.
-    private var boundPlan = DeliveryPlan([])
     private var boundCaller: String?
     private var boundCollapse: String?
     /// The staged deliveries of the transaction, in the form in which they are written.
     @exclusivity(unchecked) private var stagedBytes: [UInt8] = []
-    /// The plan that was last written so, with its stored form.
-    private var packedPlan: (plan: DeliveryPlan, bytes: [UInt8]) = (DeliveryPlan([]), [])
 
     init(_ transaction: Transaction) throws(StoreError) {
         self.transaction = transaction
@@ -45,17 +42,18 @@ final class RowWriter {
         recipient.appendStoredForm(to: &recipientText)
     }
 
+    /// Encodes the record of the head, or of the staged delivery, that comes next.
+    func setRecord(_ record: NotificationRecord) {
+        recordBytes.removeAll(keepingCapacity: true)
+        record.encode(to: &recordBytes)
+    }
+
     /// Binds the shared columns of the head that comes next; those that stay the same for many notifications only when
     /// they change.
     func bindShared(_ shared: SharedColumns) {
         let statement = sql.insertHead
         statement.bind(8, shared.count)
-        statement.bind(9, shared.accepted)
-        statement.bind(10, shared.scheduled)
-        if shared.plan != boundPlan {
-            statement.bind(11, shared.plan.storedForm)
-            boundPlan = shared.plan
-        }
+        statement.bind(11, shared.scheduled)
         if shared.caller != boundCaller {
             statement.bind(12, shared.caller)
             boundCaller = shared.caller
@@ -67,28 +65,25 @@ final class RowWriter {
     }
 
     /// Writes the row of a notification's number, which is that of its first delivery.
-    func insertHead(_ entry: Entry, expires: Int64, mark: Int64, _ content: [UInt8]) throws(StoreError) {
+    func insertHead(_ entry: Entry, plan: Int, expires: Int64, mark: Int64) throws(StoreError) {
         bindDelivery(sql.insertHead, entry.key, entry.flow, expires: expires, mark: mark, collapse: entry.collapse)
-        try runHead(content)
+        try runHead(plan: plan, accepted: entry.head.acceptedAt.millisecondsSince1970)
     }
 
     /// Writes the row of the one delivery of a notification of which nothing stays in memory.
-    func insertHead(_ key: DueKey, _ flow: Flow, expires: Int64, _ content: [UInt8]) throws(StoreError) {
+    func insertHead(_ key: DueKey, _ flow: Flow, plan: Int, expires: Int64, accepted: Int64) throws(StoreError) {
         bindDelivery(sql.insertHead, key, flow, expires: expires, mark: 0, collapse: nil)
-        try runHead(content)
+        try runHead(plan: plan, accepted: accepted)
     }
 
     /// Writes the row of another delivery of a notification.
-    func insertChild(_ entry: Entry, expires: Int64, mark: Int64, accepted: Int64) throws(StoreError) {
-        bindDelivery(sql.insertChild, entry.key, entry.flow, expires: expires, mark: mark, collapse: entry.collapse)
-        sql.insertChild.bind(8, entry.head.id.rawValue)
-        sql.insertChild.bind(9, accepted)
-        try runWithRecipient(sql.insertChild)
-    }
-
-    /// Binds the plan of the children that come next; nil for that of their head.
-    func bindPlanOfChildren(_ plan: DeliveryPlan?) {
-        if let plan { sql.insertChild.bind(11, plan.storedForm) } else { sql.insertChild.bindNull(11) }
+    func insertChild(_ entry: Entry, plan: Int, expires: Int64, mark: Int64) throws(StoreError) {
+        let statement = sql.insertChild
+        bindDelivery(statement, entry.key, entry.flow, expires: expires, mark: mark, collapse: entry.collapse)
+        statement.bind(8, entry.head.id.rawValue)
+        statement.bind(9, entry.head.acceptedAt.millisecondsSince1970)
+        statement.bind(10, plan)
+        try runWithRecipient(statement)
     }
 
     /// Binds the columns that every row has.
@@ -108,8 +103,10 @@ final class RowWriter {
         statement.bind(6, collapse)
     }
 
-    private func runHead(_ content: [UInt8]) throws(StoreError) {
-        try content.withUnsafeBufferPointer { (bytes) throws(StoreError) in
+    private func runHead(plan: Int, accepted: Int64) throws(StoreError) {
+        sql.insertHead.bind(9, accepted)
+        sql.insertHead.bind(10, plan)
+        try recordBytes.withUnsafeBufferPointer { (bytes) throws(StoreError) in
             sql.insertHead.bindBlob(14, borrowing: bytes)
             try runWithRecipient(sql.insertHead)
         }
@@ -133,7 +130,7 @@ final class RowWriter {
             && flow.hasCapacity(for: transaction.pending.effects.count + 1, bytes: transaction.pending.bytes + bytes)
     }
 
-    /// Stages a new delivery without a row.
+    /// Stages a new delivery without a row; ``setRecord(_:)`` came before.
     func stage(_ entry: Entry, _ row: StagedRow.Row) {
         let staged: StagedRows
         if let begun = transaction.pending.staged {
@@ -144,14 +141,15 @@ final class RowWriter {
             stagedBytes.removeAll(keepingCapacity: true)
         }
         staged.add(entry, row)
-        let plan = packed(entry.head.plan)
-        StagedRowPacking.append(entry, row, recipient: recipientText, plan: plan, to: &stagedBytes)
-    }
-
-    /// Returns a plan as it is stored, which for most deliveries is that of the one before.
-    func packed(_ plan: DeliveryPlan) -> [UInt8] {
-        if plan != packedPlan.plan { packedPlan = (plan, Array(plan.storedForm.utf8)) }
-        return packedPlan.bytes
+        StagedRowPacking.append(
+            entry.key,
+            flow: entry.flow.number,
+            row,
+            recipient: recipientText,
+            caller: entry.flow.caller,
+            record: recordBytes,
+            to: &stagedBytes
+        )
     }
 
     /// Writes the deliveries that this transaction stages, and removes staged rows whose deliveries all have rows now.
@@ -199,19 +197,13 @@ final class RowWriter {
         guard let stagedRow = entry.stagedRow else { return }
         try transaction.begin()
         setRecipient(entry.recipient)
+        setRecord(entry.head.record)
         bindShared(
-            SharedColumns(
-                count: 1,
-                accepted: stagedRow.row.accepted,
-                scheduled: stagedRow.row.scheduled,
-                plan: entry.head.plan,
-                caller: stagedRow.row.caller,
-                collapseID: nil
-            )
+            SharedColumns(count: 1, scheduled: stagedRow.row.scheduled, caller: entry.flow.caller, collapseID: nil)
         )
         let isClaimed = entry.lease != nil
         let mark = isClaimed ? Schema.handedOut : 0
-        try insertHead(entry, expires: stagedRow.row.expires, mark: mark, stagedRow.row.content)
+        try insertHead(entry, plan: 0, expires: stagedRow.row.expires, mark: mark)
         if !isClaimed {
             transaction.pending.newExpiry = min(transaction.pending.newExpiry, stagedRow.row.expires)
         }
@@ -239,20 +231,20 @@ private struct RowWriterStatements {
             connection,
             """
             INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, collapse,
-            recipient, count, accepted, scheduled, plan, caller, collapse_id, content, padding)
-            VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+            recipient, count, plan, scheduled, caller, collapse_id, record, padding)
+            VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10, ?11, ?12, ?13, ?14, ?15)
             """
         )
         insertChild = try SQLStatement(
             connection,
             """
             INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, collapse,
-            recipient, head, padding, plan) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10, ?11)
+            recipient, head, plan, padding) VALUES (?1, 0, ?2, ?3, ?4, 0, 0, 0, ?5, ?9, ?6, ?7, ?8, ?10, ?11)
             """
         )
         insertStagedRows = try SQLStatement(connection, "INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
         deleteStagedRows = try SQLStatement(connection, "DELETE FROM arrivals WHERE number = ?1")
         insertHead.bind(15, emptyBytes: RowPadding.initial)
-        insertChild.bind(10, emptyBytes: RowPadding.initial)
+        insertChild.bind(11, emptyBytes: RowPadding.initial)
     }
 }

@@ -123,7 +123,7 @@ extension EnqueueBatch {
     var bytes: Int {
         var sum = 0
         for index in notifications.indices {
-            sum += 1_024 + 2 * notifications[index].content.count + 192 * notifications[index].recipients.count
+            sum += 1_024 + 2 * notifications[index].record.content.count + 192 * notifications[index].recipients.count
         }
         return sum
     }

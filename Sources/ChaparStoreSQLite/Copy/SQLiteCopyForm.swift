@@ -18,29 +18,22 @@ struct SQLiteCopyForm {
         case .notifications:
             source = "deliveries d"
             filter = "head IS NULL AND state >= 0"
-            columns[7] = """
-                d.plan || coalesce((SELECT group_concat(char(10) || p.plan, '') FROM
-                (SELECT DISTINCT c.plan FROM deliveries c WHERE c.id > d.id AND c.id < d.id + d.count AND c.plan IS NOT NULL) p), '')
-                """
             // The notification's own delivery comes later and takes over this row (``takeOver``): until then it has no
             // state.
             insertion = """
                 INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, recipient,
-                count, accepted, scheduled, plan, caller, collapse_id, content)
-                VALUES (?1, -1, 0, ?4, ?6, 0, 0, 0, 0, ?4, '', ?2, ?4, ?5,
-                substr(?8, 1, instr(?8 || char(10), char(10)) - 1), ?3, ?7, ?9)
+                count, plan, scheduled, caller, collapse_id, record)
+                VALUES (?1, -1, 0, 0, ?5, 0, 0, 0, 0, 0, '', ?2, 0, ?4, ?3, ?6, ?7)
                 """
         case .waiting:
             source = "deliveries d"
             filter = "state = 0"
             columns[1] = "coalesce(head, id)"
             columns[7] = "(replay & 3) | CASE WHEN mark IN (1, \(Schema.handedOut)) THEN 4 ELSE 0 END"
-            columns[8] = "coalesce(plan, (SELECT h.plan FROM deliveries h WHERE h.id = d.head))"
             insertion = """
                 INSERT INTO deliveries (id, head, flow, due, expires, attempts, step, replay, mark, plan, collapse, recipient,
                 attempt_log, state, changed) VALUES (?1, nullif(?2, ?1), ?3, ?4, ?5, ?6, ?7, ?8 & 3, (?8 & 4) / 4,
-                CASE WHEN ?1 = ?2 THEN ?9 ELSE nullif(?9, (SELECT h.plan FROM deliveries h WHERE h.id = ?2)) END,
-                ?10, ?11, CAST(?12 AS TEXT), 0, coalesce((SELECT h.accepted FROM deliveries h WHERE h.id = ?2), ?4))
+                ?9, ?10, ?11, CAST(?12 AS TEXT), 0, ?4)
                 \(Self.takeOver), due = excluded.due, expires = excluded.expires, attempts = excluded.attempts,
                 step = excluded.step, replay = excluded.replay, mark = excluded.mark, plan = excluded.plan,
                 collapse = excluded.collapse
@@ -51,8 +44,8 @@ struct SQLiteCopyForm {
             columns[1] = "coalesce(head, id)"
             insertion = """
                 INSERT INTO deliveries (id, head, flow, changed, state, recipient, attempt_log, due, expires, attempts, step,
-                replay, mark) VALUES (?1, nullif(?2, ?1), ?3, ?4, ?5, ?6, CAST(?7 AS TEXT), ?4,
-                coalesce((SELECT h.expires FROM deliveries h WHERE h.id = ?2), ?4), 1, 0, 0, 0)
+                replay, mark, plan) VALUES (?1, nullif(?2, ?1), ?3, ?4, ?5, ?6, CAST(?7 AS TEXT), ?4,
+                coalesce((SELECT h.expires FROM deliveries h WHERE h.id = ?2), ?4), 1, 0, 0, 0, 0)
                 \(Self.takeOver)
                 """
         case .receipts:

@@ -261,9 +261,8 @@ extension ArchivedDelivery {
     /// The record in the form of ``CopyKind/notifications``.
     fileprivate var notificationRecord: CopyRecord {
         [
-            .integer(id), .integer(1), .init(text: String(decoding: caller, as: UTF8.self)), .integer(accepted),
-            .init(scheduled), .integer(expires), .null, .init(text: String(decoding: plan, as: UTF8.self)),
-            .bytes(content),
+            .integer(id), .integer(1), .init(text: String(decoding: caller, as: UTF8.self)), .init(scheduled),
+            .integer(expires), .null, .bytes(record),
         ]
     }
 

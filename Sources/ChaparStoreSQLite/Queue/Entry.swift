@@ -4,9 +4,9 @@ import ChaparComposition
 import ChaparQueue
 
 extension DeliveryHead {
-    /// Returns the same head with another plan.
-    func with(_ plan: DeliveryPlan) -> DeliveryHead {
-        DeliveryHead(id: id, content: content, plan: plan, acceptedAt: acceptedAt, expiresAt: expiresAt)
+    /// Returns the same head with the plan at an index of the record's plans.
+    func with(plan: Int) -> DeliveryHead {
+        DeliveryHead(id: id, record: record, notification: notification, plan: plan, expiresAt: expiresAt)
     }
 }
 

@@ -39,20 +39,21 @@ struct RowReader {
         guard let flow = queueIndex.flow(number: try row.integer(0)),
             let recipient = Recipient(storedForm: try row.text(9))
         else { return nil }
+        let plan = try row.count(11)
         let head: DeliveryHead
         var contentBytes = 0
         if let number = try row.optional(7) {
             guard let shared = try self.head(number, &contentBytes) else { return nil }
-            head = row.isNull(12) ? shared : shared.with(DeliveryPlan(storedForm: try row.text(12)))
+            head = plan == 0 ? shared : shared.with(plan: plan)
         } else {
+            guard let record = NotificationRecord(encoded: try row.bytes(12)) else { return nil }
             head = DeliveryHead(
                 id: NotificationID(rawValue: id),
-                content: .stored(try row.bytes(13)),
-                plan: DeliveryPlan(storedForm: try row.text(12)),
-                acceptedAt: try row.date(11),
+                record: record,
+                plan: plan,
                 expiresAt: try row.date(2)
             )
-            contentBytes = row.byteCount(13)
+            contentBytes = record.content.count
         }
         let replay = try row.integer(5)
         return Entry(
@@ -80,15 +81,14 @@ struct RowReader {
         row.bind(1, number)
         guard try row.next() else { return nil }
         defer { row.reset() }
+        guard let record = NotificationRecord(encoded: try row.bytes(1)) else { return nil }
         let head = DeliveryHead(
             id: NotificationID(rawValue: number),
-            content: .stored(try row.bytes(3)),
-            plan: DeliveryPlan(storedForm: try row.text(2)),
-            acceptedAt: try row.date(0),
-            expiresAt: try row.date(1)
+            record: record,
+            expiresAt: try row.date(0)
         )
         heads[number] = head
-        contentBytes = row.byteCount(3)
+        contentBytes = record.content.count
         return head
     }
 }
@@ -102,10 +102,10 @@ struct RowStatements {
         row = try SQLStatement(
             connection,
             """
-            SELECT flow, due, expires, step, attempts, replay, mark, head, collapse, recipient, attempt_log, accepted, plan,
-            content FROM deliveries WHERE id = ?1 AND state = 0
+            SELECT flow, due, expires, step, attempts, replay, mark, head, collapse, recipient, attempt_log, plan,
+            record FROM deliveries WHERE id = ?1 AND state = 0
             """
         )
-        head = try SQLStatement(connection, "SELECT accepted, expires, plan, content FROM deliveries WHERE id = ?1")
+        head = try SQLStatement(connection, "SELECT expires, record FROM deliveries WHERE id = ?1")
     }
 }

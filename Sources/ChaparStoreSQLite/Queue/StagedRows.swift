@@ -84,10 +84,7 @@ struct StagedRow {
     /// The columns that no ``Entry`` has.
     struct Row {
         var expires: Int64
-        var accepted: Int64
         var scheduled: Int64?
-        var caller: String
-        var content: [UInt8]
     }
 
     let staged: StagedRows
@@ -101,9 +98,8 @@ extension Entry {
         stagedRow.map { stagedRow in
             StoredNotification(
                 id: head.id,
-                content: stagedRow.row.content,
-                caller: stagedRow.row.caller,
-                acceptedAt: Date(millisecondsSince1970: stagedRow.row.accepted),
+                record: head.record,
+                caller: flow.caller,
                 dueAt: stagedRow.row.scheduled.map { Date(millisecondsSince1970: $0) },
                 expiresAt: Date(millisecondsSince1970: stagedRow.row.expires),
                 counts: [state: 1]
@@ -138,35 +134,34 @@ enum StagedRowPacking {
         var flow: Int64
         var due: Int64
         var expires: Int64
-        var accepted: Int64
         var scheduled: Int64?
         var recipient: [UInt8]
-        var plan: [UInt8]
         var caller: [UInt8]
-        var content: [UInt8]
+        /// The notification's ``NotificationRecord``, encoded.
+        var record: [UInt8]
     }
 
     /// The value for no time.
     private static let none = Int64.min
 
     static func append(
-        _ entry: Entry,
+        _ key: DueKey,
+        flow: Int64,
         _ row: StagedRow.Row,
         recipient: [UInt8],
-        plan: [UInt8],
+        caller: String,
+        record: [UInt8],
         to bytes: inout [UInt8]
     ) {
-        bytes.pack(entry.id)
-        bytes.pack(entry.flow.number)
-        bytes.pack(entry.due)
+        bytes.pack(key.id)
+        bytes.pack(flow)
+        bytes.pack(key.due)
         bytes.pack(row.expires)
-        bytes.pack(row.accepted)
         bytes.pack(row.scheduled ?? none)
         append(recipient, to: &bytes)
-        append(plan, to: &bytes)
-        bytes.pack(Int64(row.caller.utf8.count))
-        bytes.append(contentsOf: row.caller.utf8)
-        append(row.content, to: &bytes)
+        bytes.pack(Int64(caller.utf8.count))
+        bytes.append(contentsOf: caller.utf8)
+        append(record, to: &bytes)
     }
 
     private static func append(_ text: [UInt8], to bytes: inout [UInt8]) {
@@ -183,11 +178,10 @@ enum StagedRowPacking {
         var input = bytes[...]
         while !input.isEmpty {
             guard let id = input.unpackNumber(), let flow = input.unpackNumber(), let due = input.unpackNumber(),
-                let expires = input.unpackNumber(), let accepted = input.unpackNumber(),
-                let scheduled = input.unpackNumber(),
-                let recipient = text(&input), let plan = text(&input), let caller = text(&input),
-                let content = text(&input), StoredRange.ids.contains(id), StoredRange.moments.contains(due),
-                StoredRange.moments.contains(expires), StoredRange.moments.contains(accepted),
+                let expires = input.unpackNumber(), let scheduled = input.unpackNumber(),
+                let recipient = text(&input), let caller = text(&input), let record = text(&input),
+                StoredRange.ids.contains(id), StoredRange.moments.contains(due),
+                StoredRange.moments.contains(expires), NotificationRecord(encoded: record) != nil,
                 scheduled == none || StoredRange.moments.contains(scheduled)
             else { return nil }
             deliveries.append(
@@ -196,12 +190,10 @@ enum StagedRowPacking {
                     flow: flow,
                     due: due,
                     expires: expires,
-                    accepted: accepted,
                     scheduled: scheduled == none ? nil : scheduled,
                     recipient: recipient,
-                    plan: plan,
                     caller: caller,
-                    content: content
+                    record: record
                 )
             )
         }

@@ -44,16 +44,17 @@ extension SQLiteStore {
         var delivery: ArchivedDelivery
         var backend: String
 
-        var notification: StoredNotification {
-            StoredNotification(
-                id: NotificationID(rawValue: delivery.id),
-                content: delivery.content,
-                caller: String(decoding: delivery.caller, as: UTF8.self),
-                acceptedAt: Date(millisecondsSince1970: delivery.accepted),
-                dueAt: delivery.scheduled.map { Date(millisecondsSince1970: $0) },
-                expiresAt: Date(millisecondsSince1970: delivery.expires),
-                counts: [delivery.state: 1]
-            )
+        var notification: StoredNotification? {
+            NotificationRecord(encoded: delivery.record).map { record in
+                StoredNotification(
+                    id: NotificationID(rawValue: delivery.id),
+                    record: record,
+                    caller: String(decoding: delivery.caller, as: UTF8.self),
+                    dueAt: delivery.scheduled.map { Date(millisecondsSince1970: $0) },
+                    expiresAt: Date(millisecondsSince1970: delivery.expires),
+                    counts: [delivery.state: 1]
+                )
+            }
         }
 
         var stored: StoredDelivery? {
@@ -78,7 +79,7 @@ extension SQLiteStore {
         try await read { db in
             let head = try db.statement(
                 """
-                SELECT count, content, caller, accepted, scheduled, expires FROM deliveries
+                SELECT count, record, caller, scheduled, expires FROM deliveries
                 WHERE id = ?1 AND head IS NULL
                 """
             )
@@ -94,13 +95,15 @@ extension SQLiteStore {
                 counts[state, default: 0] += 1
                 if !state.isFinal { waiting.append((try rows.integer(0), state)) }
             }
+            guard let record = NotificationRecord(encoded: try head.bytes(1)) else {
+                throw head.damage(1, "a notification's record")
+            }
             let notification = StoredNotification(
                 id: id,
-                content: try head.bytes(1),
+                record: record,
                 caller: try head.text(2),
-                acceptedAt: try head.date(3),
-                dueAt: try head.optionalDate(4),
-                expiresAt: try head.date(5),
+                dueAt: try head.optionalDate(3),
+                expiresAt: try head.date(4),
                 counts: counts
             )
             return (notification, waiting)

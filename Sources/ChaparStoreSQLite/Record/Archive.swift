@@ -17,7 +17,9 @@ final class Archive {
     private let find: SQLStatement
     private let block: SQLStatement
     @exclusivity(unchecked) private var gathered: [(id: Int64, record: [UInt8])] = []
+    /// The recipient and the notification's record of the delivery that is added; kept to reuse their memory.
     @exclusivity(unchecked) private var recipient: [UInt8] = []
+    @exclusivity(unchecked) private var notification: [UInt8] = []
 
     init(_ connection: OpaquePointer) throws(StoreError) {
         insert = try SQLStatement(
@@ -37,16 +39,19 @@ final class Archive {
     func reset() { gathered.removeAll(keepingCapacity: true) }
 
     /// Adds a delivery that ended, after one attempt or none.
-    func add(_ entry: Entry, _ row: StagedRow.Row, as state: DeliveryState, attempt: [UInt8]?, plan: [UInt8]) {
+    func add(_ entry: Entry, _ row: StagedRow.Row, as state: DeliveryState, attempt: [UInt8]?) {
         recipient.removeAll(keepingCapacity: true)
         entry.recipient.appendStoredForm(to: &recipient)
+        notification.removeAll(keepingCapacity: true)
+        entry.head.record.encode(to: &notification)
         let record = ArchivedDelivery.pack(
             id: entry.id,
             flow: entry.flow.number,
             state: state,
             row,
             recipient: recipient,
-            plan: plan,
+            caller: entry.flow.caller,
+            record: notification,
             attemptLog: attempt
         )
         gathered.append((entry.id, record))
@@ -104,18 +109,17 @@ final class Archive {
 /// A delivery in the archive: the only one of its notification.
 ///
 /// The commit loop makes it from a delivery that ended before it ever had a row; it is read for its status and when a
-/// user is erased. Its packed form is in the files of older programs and must stay readable.
+/// user is erased.
 struct ArchivedDelivery: Equatable {
     var id: Int64
     var flow: Int64
     var state: DeliveryState
     var expires: Int64
-    var accepted: Int64
     var scheduled: Int64?
     var recipient: [UInt8]
-    var plan: [UInt8]
     var caller: [UInt8]
-    var content: [UInt8]
+    /// The notification's ``NotificationRecord``, encoded.
+    var record: [UInt8]
     /// Its one attempt, or how it ended without one; nil when there was neither.
     var attemptLog: [UInt8]?
 
@@ -132,27 +136,28 @@ struct ArchivedDelivery: Equatable {
         state: DeliveryState,
         _ row: StagedRow.Row,
         recipient: [UInt8],
-        plan: [UInt8],
+        caller: String,
+        record: [UInt8],
         attemptLog: [UInt8]?
     ) -> [UInt8] {
         var bytes: [UInt8] = []
-        let texts = recipient.count + plan.count + row.caller.utf8.count + row.content.count + (attemptLog?.count ?? 0)
-        bytes.reserveCapacity(96 + texts)
-        for number in [id, flow, state.code, row.expires, row.accepted, row.scheduled ?? none] {
-            bytes.pack(number)
-        }
+        let texts = recipient.count + caller.utf8.count + record.count + (attemptLog?.count ?? 0)
+        bytes.reserveCapacity(80 + texts)
+        bytes.pack(id)
+        bytes.pack(flow)
+        bytes.pack(state.code)
+        bytes.pack(row.expires)
+        bytes.pack(row.scheduled ?? none)
         let digits = HexDigits.start(in: recipient)
         bytes.pack(Int64(digits))
         bytes.pack(Int64(recipient.count))
-        bytes.pack(Int64(plan.count))
-        bytes.pack(Int64(row.caller.utf8.count))
-        bytes.pack(Int64(row.content.count))
+        bytes.pack(Int64(caller.utf8.count))
+        bytes.pack(Int64(record.count))
         bytes.pack(attemptLog.map { Int64($0.count) } ?? none)
         bytes.append(contentsOf: recipient[..<digits])
         HexDigits.pack(recipient[digits...], to: &bytes)
-        bytes.append(contentsOf: plan)
-        bytes.append(contentsOf: row.caller.utf8)
-        bytes.append(contentsOf: row.content)
+        bytes.append(contentsOf: caller.utf8)
+        bytes.append(contentsOf: record)
         if let attemptLog { bytes.append(contentsOf: attemptLog) }
         return bytes
     }
@@ -190,28 +195,28 @@ struct ArchivedDelivery: Equatable {
     init?(_ record: [UInt8]) {
         var input = record[...]
         var numbers: [Int64] = []
-        for _ in 0..<12 {
+        for _ in 0..<10 {
             guard let number = input.unpackNumber() else { return nil }
             numbers.append(number)
         }
         guard let state = DeliveryState(code: numbers[2]), StoredRange.ids.contains(numbers[0]),
-            StoredRange.moments.contains(numbers[3]), StoredRange.moments.contains(numbers[4]),
-            numbers[5] == Self.none || StoredRange.moments.contains(numbers[5])
+            StoredRange.moments.contains(numbers[3]),
+            numbers[4] == Self.none || StoredRange.moments.contains(numbers[4])
         else { return nil }
-        (id, flow, self.state, expires, accepted) = (numbers[0], numbers[1], state, numbers[3], numbers[4])
-        scheduled = numbers[5] == Self.none ? nil : numbers[5]
-        let (digits, whole) = (numbers[6], numbers[7])
+        (id, flow, self.state, expires) = (numbers[0], numbers[1], state, numbers[3])
+        scheduled = numbers[4] == Self.none ? nil : numbers[4]
+        let (digits, whole) = (numbers[5], numbers[6])
         guard digits >= 0, digits <= whole, let head = input.unpackText(digits),
             let tail = input.unpackText(whole.subtracting(clamping: digits) / 2),
-            let plan = input.unpackText(numbers[8]),
-            let caller = input.unpackText(numbers[9]), let content = input.unpackText(numbers[10])
+            let caller = input.unpackText(numbers[7]), let stored = input.unpackText(numbers[8]),
+            NotificationRecord(encoded: stored) != nil
         else { return nil }
         recipient = head + HexDigits.unpack(tail)
-        (self.plan, self.caller, self.content) = (plan, caller, content)
-        if numbers[11] == Self.none {
+        (self.caller, self.record) = (caller, stored)
+        if numbers[9] == Self.none {
             attemptLog = nil
         } else {
-            guard let text = input.unpackText(numbers[11]) else { return nil }
+            guard let text = input.unpackText(numbers[9]) else { return nil }
             attemptLog = text
         }
     }

@@ -29,7 +29,7 @@ final class Endings {
         guard entry.stagedRow != nil else { return false }
         try transaction.begin()
         guard let stagedRow = entry.takeStagedRow() else { return false }
-        archive.add(entry, stagedRow.row, as: state, attempt: attempt, plan: rows.packed(entry.head.plan))
+        archive.add(entry, stagedRow.row, as: state, attempt: attempt)
         transaction.pending.end(state)
         rows.leave(entry, stagedRow)
         return true

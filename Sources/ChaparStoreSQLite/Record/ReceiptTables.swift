@@ -35,8 +35,8 @@ final class ReceiptTables {
         restore = try statement(
             """
             INSERT OR IGNORE INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, recipient,
-            attempt_log, count, accepted, scheduled, plan, caller, content)
-            VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, 0, 0, ?7, ?8, ?9, 1, ?4, ?10, ?11, ?12, ?13)
+            attempt_log, count, plan, scheduled, caller, record)
+            VALUES (?1, ?2, ?3, ?4, ?5, 0, ?6, 0, 0, ?7, ?8, ?9, 1, 0, ?10, ?11, ?12)
             """
         )
         update = try statement(
@@ -55,7 +55,8 @@ final class ReceiptTables {
         restore.bind(1, id)
         restore.bind(2, delivery.state.code)
         restore.bind(3, delivery.flow)
-        restore.bind(4, delivery.accepted)
+        // It ended, so it has no due time; the column wants one.
+        restore.bind(4, now)
         restore.bind(5, delivery.expires)
         restore.bind(6, delivery.attemptLog == nil ? 0 : 1)
         restore.bind(7, now)
@@ -66,9 +67,8 @@ final class ReceiptTables {
             restore.bindNull(9)
         }
         restore.bind(10, delivery.scheduled)
-        restore.bind(11, String(decoding: delivery.plan, as: UTF8.self))
-        restore.bind(12, String(decoding: delivery.caller, as: UTF8.self))
-        restore.bind(13, blob: delivery.content)
+        restore.bind(11, String(decoding: delivery.caller, as: UTF8.self))
+        restore.bind(12, blob: delivery.record)
         return try restore.run() == 1
     }
 

@@ -128,12 +128,20 @@ private struct WaitingScan: Sendable {
     ) throws(StoreError) -> [ClaimedDelivery] {
         var found: [ClaimedDelivery] = []
         try walk(connection) { (row, flow) throws(StoreError) in
-            guard let recipient = Recipient(storedForm: try row.text(6)), !row.isNull(9) else { return }
+            guard let recipient = Recipient(storedForm: try row.text(6)),
+                let record = NotificationRecord(encoded: try row.bytes(11))
+            else { return }
+            let head = DeliveryHead(
+                id: NotificationID(rawValue: try row.id(8)),
+                record: record,
+                plan: try row.count(9),
+                expiresAt: try row.date(10)
+            )
             let (flags, mark) = (try row.integer(4), try row.integer(5))
             var waiting = WaitingDelivery(
                 id: try row.id(1),
                 recipient: recipient,
-                plan: DeliveryPlan(storedForm: try row.text(9)),
+                plan: head.plan,
                 step: try row.count(2),
                 isReplay: flags & Schema.replay != 0,
                 isRecovered: mark == 1,
@@ -141,13 +149,6 @@ private struct WaitingScan: Sendable {
             )
             waiting.isReplay = waiting.isReplay || waiting.isRecovered
             guard isWanted(waiting) else { return }
-            let head = DeliveryHead(
-                id: NotificationID(rawValue: try row.id(8)),
-                content: .stored(try row.bytes(12)),
-                plan: waiting.plan,
-                acceptedAt: try row.date(10),
-                expiresAt: try row.date(11)
-            )
             found.append(
                 ClaimedDelivery(
                     id: waiting.id,
@@ -173,7 +174,11 @@ private struct WaitingScan: Sendable {
         try walk(connection) { (row, _) throws(StoreError) in
             let isReplay = try row.integer(4) & Schema.replay != 0
             guard try row.count(3) > 0 else { return }
-            if isReplay, DeliveryPlan(storedForm: try row.text(9)).onUnknown == .wait { return }
+            if isReplay, let record = NotificationRecord(encoded: try row.bytes(11)),
+                record.plan(at: try row.count(9)).onUnknown == .wait
+            {
+                return
+            }
             if AttemptLog.asksToWait(try row.bytes(7)) { return }
             found.append(try row.id(1))
         }
@@ -211,13 +216,12 @@ private struct WaitingScan: Sendable {
         }
     }
 
-    /// The statement of a scan: the row of the notification's number has what its deliveries share; a delivery may have
-    /// a plan of its own.
+    /// The statement of a scan: the row of the notification's number has what its deliveries share.
     ///
     /// A row whose due time is not a whole number is on no page, since no page could begin after it.
     private static let statement = """
         SELECT w.due, w.id, w.step, w.attempts, w.replay, w.mark, w.recipient, w.attempt_log, h.id,
-        coalesce(w.plan, h.plan), h.accepted, w.expires, h.content
+        w.plan, w.expires, h.record
         FROM deliveries w INDEXED BY waiting JOIN deliveries h ON h.id = coalesce(w.head, w.id)
         WHERE w.state = 0 AND w.mark <> 2 AND w.flow = ?1 AND (w.due, w.id) > (?2, ?3) AND w.due <= ?4
         AND typeof(w.due) = 'integer'

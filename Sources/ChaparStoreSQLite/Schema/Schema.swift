@@ -21,6 +21,7 @@ enum Schema {
         migrator.registerMigration("11 token kinds") { try $0.execute(sql: tokenKinds) }
         migrator.registerMigration("12 column names") { try $0.execute(sql: columnNames) }
         migrator.registerMigration("13 outbox entries") { try $0.execute(sql: outboxEntries) }
+        migrator.registerMigration(recordsStep) { try RecordsStep.run($0) }
         return migrator
     }
 
@@ -99,8 +100,7 @@ enum Schema {
 
     static let versionName = "store.version"
 
-    /// The deliveries: one row for each recipient, except the newest (``StagedRows``) and plain ones that ended
-    /// (``Archive``).
+    /// The deliveries as the first version had them; ``RecordsStep/deliveries`` is their present form.
     ///
     /// The row with the notification's own number also has what all of them share.
     ///

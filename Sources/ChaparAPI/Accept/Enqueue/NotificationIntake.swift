@@ -85,16 +85,18 @@ struct NotificationIntake {
 
         let id = store.makeID(recipients: recipients.count)
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
-        let hasOtherPlans = assignment.plans.count > 1
         accepted.append(
             NewNotification(
                 id: id,
                 notification: draft.notification,
-                content: draft.stored(from: body),
+                record: NotificationRecord(
+                    content: draft.stored(from: body),
+                    plans: assignment.plans,
+                    acceptedAt: acceptedAt
+                ),
                 recipients: recipients,
-                plan: plan,
+                planOf: assignment.plans.count > 1 ? assignment.planOf : [],
                 caller: caller.name,
-                acceptedAt: acceptedAt,
                 dueAt: times.dueAt,
                 expiresAt: times.expiresAt,
                 collapseID: draft.notification.collapseID,
@@ -108,10 +110,6 @@ struct NotificationIntake {
                 replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent
             )
         )
-        if hasOtherPlans {
-            accepted[accepted.count - 1].otherPlans = Array(assignment.plans.dropFirst())
-            accepted[accepted.count - 1].planOf = assignment.planOf
-        }
         let isCounted: Bool
         switch recipients.first?.form {
         case .topic, .tags, .everyone: isCounted = false

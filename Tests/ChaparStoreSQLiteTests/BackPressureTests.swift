@@ -122,9 +122,7 @@ extension Entry {
     fileprivate static func sample(_ id: Int64, _ flow: Flow) -> Entry {
         let head = DeliveryHead(
             id: NotificationID(rawValue: id),
-            content: .stored([]),
-            plan: DeliveryPlan(["apns"]),
-            acceptedAt: .now,
+            record: NotificationRecord(content: [], plans: [DeliveryPlan(["apns"])], acceptedAt: .now),
             expiresAt: .now
         )
         return Entry(id: id, head: head, recipient: .topic("news"), flow: flow, due: 0)

@@ -28,8 +28,8 @@ struct DamagedPageTests {
     private func damage(_ options: SQLiteStoreOptions, _ sql: String) throws {
         let queue = try DatabaseQueue(path: options.path)
         try queue.write { db in
-            try db.execute(sql: sql)
-            #expect(db.changesCount > 0, "\(sql)")
+            let rows = try db.damage(sql)
+            #expect(rows > 0, "\(sql)")
         }
         try queue.close()
     }

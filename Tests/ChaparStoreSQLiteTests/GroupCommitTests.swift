@@ -39,11 +39,9 @@ struct GroupCommitTests {
         let new = NewNotification(
             id: NotificationID(rawValue: 1),
             notification: PushNotification(),
-            content: [],
+            record: NotificationRecord(content: [], plans: [DeliveryPlan(["apns"])], acceptedAt: .now),
             recipients: (0..<recipients).map { .topic("\($0)") },
-            plan: DeliveryPlan(["apns"]),
             caller: "",
-            acceptedAt: .now,
             expiresAt: .now,
             event: []
         )

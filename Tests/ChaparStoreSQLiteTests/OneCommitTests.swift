@@ -57,7 +57,7 @@ struct OneCommitTests {
             // With two recipients each is kept in rows, so that its claim has to be on disk as well.
             let batch = ["a", "b", "a"].map { backend in
                 var notification = store.sample(time, recipients: 2)
-                notification.plan = DeliveryPlan([backend])
+                notification.record.plans = [DeliveryPlan([backend])]
                 return notification
             }
             try await Self.together(store, claims + [{ _ = try await store.enqueue(EnqueueBatch(batch)) }])

@@ -15,9 +15,7 @@ struct PartTests {
         let flow = Flow.sample(in: backend, deliveries: 10)
         let head = DeliveryHead(
             id: NotificationID(rawValue: 1),
-            content: .stored([]),
-            plan: DeliveryPlan(["x"]),
-            acceptedAt: Date(),
+            record: NotificationRecord(content: [], plans: [DeliveryPlan(["x"])], acceptedAt: Date()),
             expiresAt: Date()
         )
         var queue = SortedQueue()
@@ -59,11 +57,13 @@ struct PartTests {
             let new = NewNotification(
                 id: NotificationID(rawValue: 1),
                 notification: PushNotification(title: "a"),
-                content: Array(repeating: 1, count: content),
+                record: NotificationRecord(
+                    content: Array(repeating: 1, count: content),
+                    plans: [DeliveryPlan(["x"])],
+                    acceptedAt: now
+                ),
                 recipients: Array(repeating: .everyone, count: recipients),
-                plan: DeliveryPlan(["x"]),
                 caller: "",
-                acceptedAt: now,
                 expiresAt: now,
                 event: []
             )

@@ -105,6 +105,16 @@ struct SchemaTests {
                 "outbox_changes": ["number", "device", "at", "backend", "old", "new", "entry", "skipped"],
             ]
         ),
+        (
+            "14 records",
+            [
+                "deliveries": [
+                    "id", "state", "flow", "due", "expires", "step", "attempts", "replay", "mark", "changed", "head",
+                    "collapse", "recipient", "attempt_log", "count", "plan", "scheduled", "caller", "collapse_id",
+                    "record", "padding",
+                ]
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")

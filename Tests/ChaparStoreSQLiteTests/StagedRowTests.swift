@@ -301,34 +301,33 @@ struct StagedRowTests {
 
     @Test("What is packed is read back, and what is damaged is not")
     func packing() throws {
-        let queue = BackendQueue(name: "apns")
-        defer { withExtendedLifetime(queue) {} }
-        let flow = Flow.sample(3, in: queue, deliveries: 4)
-        let head = DeliveryHead(
-            id: NotificationID(rawValue: 9),
-            content: .stored([]),
-            plan: DeliveryPlan(["apns", "fcm"]),
-            acceptedAt: Date(millisecondsSince1970: 5),
-            expiresAt: Date(millisecondsSince1970: 7)
-        )
-        let entry = Entry(id: 9, head: head, recipient: .device("d"), flow: flow, due: 6)
+        let record = NotificationRecord(
+            content: [1, 2],
+            plans: [DeliveryPlan(["apns", "fcm"])],
+            acceptedAt: Date(millisecondsSince1970: 5)
+        ).encoded
         var bytes: [UInt8] = []
         var wanted: [StagedRowPacking.Delivery] = []
         for scheduled in [nil, -1, 1 << 53] as [Int64?] {
-            let row = StagedRow.Row(expires: 7, accepted: 5, scheduled: scheduled, caller: "é", content: [1, 2])
-            StagedRowPacking.append(entry, row, recipient: [8], plan: Array("apns>fcm".utf8), to: &bytes)
+            StagedRowPacking.append(
+                DueKey(due: 6, id: 9),
+                flow: 3,
+                StagedRow.Row(expires: 7, scheduled: scheduled),
+                recipient: [8],
+                caller: "é",
+                record: record,
+                to: &bytes
+            )
             wanted.append(
                 StagedRowPacking.Delivery(
                     id: 9,
                     flow: 3,
                     due: 6,
                     expires: 7,
-                    accepted: 5,
                     scheduled: scheduled,
                     recipient: [8],
-                    plan: Array("apns>fcm".utf8),
                     caller: Array("é".utf8),
-                    content: [1, 2]
+                    record: record
                 )
             )
         }

@@ -115,34 +115,43 @@ struct StoreCopyTests {
 
     private static let archived: Fields = [
         "id": ("id", "\(first)"), "flow": ("flow", "11"), "state": ("state", "3"),
-        "expires": ("expires", "1764000000001"), "accepted": ("accepted", "1764000000002"),
+        "expires": ("expires", "1764000000001"),
         "scheduled": ("scheduled", "1764000000003"), "recipient": ("recipient", "'user:ended'"),
-        "plan": ("plan", "'apns'"), "caller": ("caller", "'shop'"), "content": ("content", "X'0102'"),
+        "caller": ("caller", "'shop'"), "record": ("record", quoted(record(["apns"], [1, 2], 1_764_000_000_002))),
         "attemptLog": ("attempt_log", "'{\"n\":1}'"),
     ]
     private static let staged: Fields = [
         "id": ("id", "\(first + 1)"), "flow": ("flow", "12"), "due": ("due", "1764000000011"),
-        "expires": ("expires", "1764000000012"), "accepted": ("accepted", "1764000000013"),
+        "expires": ("expires", "1764000000012"),
         "scheduled": ("scheduled", "1764000000014"), "recipient": ("recipient", "'user:staged'"),
-        "plan": ("plan", "'fcm'"), "caller": ("caller", "'web'"), "content": ("content", "X'0304'"),
+        "caller": ("caller", "'web'"), "record": ("record", quoted(record(["fcm"], [3, 4], 1_764_000_000_013))),
     ]
+
+    private static func record(_ backends: [String], _ content: [UInt8], _ accepted: Int64) -> [UInt8] {
+        let acceptedAt = Date(millisecondsSince1970: accepted)
+        return NotificationRecord(content: content, plans: [DeliveryPlan(backends)], acceptedAt: acceptedAt).encoded
+    }
+
+    /// Returns bytes as SQL writes them.
+    private static func quoted(_ bytes: [UInt8]) -> String {
+        let digits = bytes.map { byte in
+            let text = String(byte, radix: 16, uppercase: true)
+            return text.count == 1 ? "0" + text : text
+        }
+        return "X'" + digits.joined() + "'"
+    }
 
     /// An ended delivery as the archive packs it.
     private static var archivedBytes: [UInt8] {
-        let row = StagedRow.Row(
-            expires: 1_764_000_000_001,
-            accepted: 1_764_000_000_002,
-            scheduled: 1_764_000_000_003,
-            caller: "shop",
-            content: [1, 2]
-        )
+        let row = StagedRow.Row(expires: 1_764_000_000_001, scheduled: 1_764_000_000_003)
         return ArchivedDelivery.pack(
             id: first,
             flow: 11,
             state: .opened,
             row,
             recipient: Array("user:ended".utf8),
-            plan: Array("apns".utf8),
+            caller: "shop",
+            record: record(["apns"], [1, 2], 1_764_000_000_002),
             attemptLog: Array(#"{"n":1}"#.utf8)
         )
     }
@@ -150,10 +159,8 @@ struct StoreCopyTests {
     /// A delivery without a row, in the form of `StagedRowPacking`.
     private static var stagedBytes: [UInt8] {
         var bytes: [UInt8] = []
-        for number in [
-            first + 1, 12, 1_764_000_000_011, 1_764_000_000_012, 1_764_000_000_013, 1_764_000_000_014,
-        ] { bytes.pack(number) }
-        for text in [Array("user:staged".utf8), Array("fcm".utf8), Array("web".utf8), [3, 4]] {
+        for number in [first + 1, 12, 1_764_000_000_011, 1_764_000_000_012, 1_764_000_000_014] { bytes.pack(number) }
+        for text in [Array("user:staged".utf8), Array("web".utf8), record(["fcm"], [3, 4], 1_764_000_000_013)] {
             bytes.pack(Int64(text.count))
             bytes += text
         }

@@ -22,11 +22,13 @@ extension SQLiteStore {
         NewNotification(
             id: makeID(recipients: recipients),
             notification: PushNotification(title: "Hello"),
-            content: Array(repeating: UInt8(ascii: "c"), count: content),
+            record: NotificationRecord(
+                content: Array(repeating: UInt8(ascii: "c"), count: content),
+                plans: [DeliveryPlan(["apns"])],
+                acceptedAt: time.now
+            ),
             recipients: (0..<recipients).map { .token(DeviceToken("\(name)\($0)", service: .iOSAPNs)) },
-            plan: DeliveryPlan(["apns"]),
             caller: "shop",
-            acceptedAt: time.now,
             expiresAt: time.now + 3_600,
             event: [1]
         )

@@ -92,7 +92,7 @@ struct UpgradeTests {
                         INSERT INTO deliveries (id, state, lane, due, expires, step, attempts, replay, mark, changed,
                             recipient, count, accepted, plan, caller, content)
                         SELECT d.id + i * 8192, iif(i % 10 = 0, 0, 1), 1, d.due, d.expires + 10000 * 86400000, 0, iif(i % 10 = 0, 0, 1), 0, 0,
-                            d.changed + i, d.recipient, 1, d.accepted, d.plan, d.caller, d.content
+                            d.changed + i, d.recipient, 1, d.changed, 'apns', d.caller, CAST('{}' AS BLOB)
                         FROM n, (SELECT * FROM new.deliveries LIMIT 1) d
                         """
                 )

@@ -118,6 +118,22 @@ struct DamagedServeTests {
         return load.accepted.prefix(2).map(\.id) + [id]
     }
 
+    /// Statements after which tables take values of other types, as damage brings them, and those that undo it.
+    private static let lift = """
+        CREATE TEMP TABLE strict AS SELECT name, sql FROM main.sqlite_schema
+        WHERE type = 'table' AND sql LIKE '% STRICT';
+        PRAGMA writable_schema = ON;
+        UPDATE main.sqlite_schema SET sql = substr(sql, 1, length(sql) - iif(sql LIKE '%, STRICT', 8, 7))
+        WHERE name IN (SELECT name FROM temp.strict);
+        PRAGMA writable_schema = RESET;
+        """
+    private static let lower = """
+        PRAGMA writable_schema = ON;
+        UPDATE main.sqlite_schema AS m SET sql = (SELECT s.sql FROM temp.strict s WHERE s.name = m.name)
+        WHERE name IN (SELECT name FROM temp.strict);
+        PRAGMA writable_schema = RESET;
+        """
+
     /// Copies the folder of the gateway that has ended, and damages the copy's store; nil when no row can be damaged
     /// so.
     private static func plant(_ damage: Damage, number: Int, _ rig: SandboxRig) async throws -> URL? {
@@ -128,7 +144,7 @@ struct DamagedServeTests {
         let text = try String(contentsOfFile: config, encoding: .utf8)
         try text.replacing(rig.folder.path, with: copy.path).write(toFile: config, atomically: true, encoding: .utf8)
         if let sql = damage.sql {
-            let script = "sqlite3 chapar.db <<'SQL'\n\(sql);\nSELECT changes();\nSQL\n"
+            let script = "sqlite3 chapar.db <<'SQL'\n\(Self.lift)\n\(sql);\nSELECT changes();\n\(Self.lower)\nSQL\n"
             let changed = try await Script.run(script, in: copy, path: "/usr/bin:/bin")
             guard let count = Int(changed.trimmingCharacters(in: .whitespacesAndNewlines)), count > 0 else {
                 try FileManager.default.removeItem(at: copy)

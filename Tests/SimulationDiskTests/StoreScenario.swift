@@ -168,13 +168,15 @@ extension NewNotification {
         NewNotification(
             id: id,
             notification: PushNotification(title: "Hello"),
-            content: Array(repeating: UInt8(ascii: "c"), count: content),
+            record: NotificationRecord(
+                content: Array(repeating: UInt8(ascii: "c"), count: content),
+                plans: [DeliveryPlan(["apns"])],
+                acceptedAt: time.now
+            ),
             recipients: (0..<recipients).map {
                 .token(DeviceToken("token\(id.rawValue + Int64($0))", service: .iOSAPNs))
             },
-            plan: DeliveryPlan(["apns"]),
             caller: "shop",
-            acceptedAt: time.now,
             expiresAt: time.now + 86_400,
             event: [1]
         )

@@ -213,6 +213,9 @@ final class SQLStatement {
 
 /// The translation of SQLite's errors for callers.
 enum SQLFailure {
+    /// SQLITE_CONSTRAINT_DATATYPE: a row of a strict table has a value of another type, which only damage brings.
+    private static let wrongType = SQLITE_CONSTRAINT | 12 << 8
+
     /// Returns the connection's last error.
     static func error(_ connection: OpaquePointer, doing sql: String) -> StoreError {
         let code = sqlite3_errcode(connection)
@@ -221,7 +224,9 @@ enum SQLFailure {
             return .full(reason: "the disk is full: \(message)", retryAfter: .seconds(10))
         }
         let extended = sqlite3_extended_errcode(connection)
-        if code == SQLITE_CORRUPT || code == SQLITE_NOTADB { return .damaged("SQLite: \(message) (\(extended))") }
+        if code == SQLITE_CORRUPT || code == SQLITE_NOTADB || extended == wrongType {
+            return .damaged("SQLite: \(message) (\(extended))")
+        }
         return .failed("SQLite: \(message) (\(extended)) in: \(sql.prefix(60))")
     }
 }

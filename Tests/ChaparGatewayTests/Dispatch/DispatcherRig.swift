@@ -198,11 +198,13 @@ final class DispatcherRig: Sendable {
         let notification = NewNotification(
             id: id,
             notification: pushed,
-            content: lives > .zero ? content : Self.nowOrNever,
+            record: NotificationRecord(
+                content: lives > .zero ? content : Self.nowOrNever,
+                plans: [plan],
+                acceptedAt: now
+            ),
             recipients: recipients,
-            plan: plan,
             caller: caller,
-            acceptedAt: now,
             dueAt: dueIn.map { now.addingTimeInterval($0.inSeconds) },
             expiresAt: now.addingTimeInterval(life),
             event: Array("{}".utf8)

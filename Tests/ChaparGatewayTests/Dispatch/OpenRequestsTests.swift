@@ -193,11 +193,13 @@ struct OpenRequestsTests {
             let notification = NewNotification(
                 id: id,
                 notification: PushNotification(title: "t"),
-                content: Array("{}".utf8),
+                record: NotificationRecord(
+                    content: Array("{}".utf8),
+                    plans: [DeliveryPlan(["a"])],
+                    acceptedAt: store.time.steady
+                ),
                 recipients: [.topic("t")],
-                plan: DeliveryPlan(["a"]),
                 caller: "",
-                acceptedAt: store.time.steady,
                 expiresAt: store.time.steady.addingTimeInterval(3_600),
                 event: Array("{}".utf8)
             )

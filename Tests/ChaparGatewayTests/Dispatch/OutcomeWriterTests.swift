@@ -25,11 +25,13 @@ struct OutcomeWriterTests {
             let new = NewNotification(
                 id: id,
                 notification: PushNotification(title: "t"),
-                content: Array("{}".utf8),
+                record: NotificationRecord(
+                    content: Array("{}".utf8),
+                    plans: [DeliveryPlan(["a"])],
+                    acceptedAt: time.steady
+                ),
                 recipients: [.topic("t\(number)")],
-                plan: DeliveryPlan(["a"]),
                 caller: "",
-                acceptedAt: time.steady,
                 expiresAt: time.steady + 3_600,
                 event: [1]
             )

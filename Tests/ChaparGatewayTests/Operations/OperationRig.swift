@@ -286,11 +286,13 @@ struct OperationRig: Sendable {
         let notification = NewNotification(
             id: id,
             notification: PushNotification(title: "t"),
-            content: Array("{}".utf8),
+            record: NotificationRecord(
+                content: Array("{}".utf8),
+                plans: [DeliveryPlan([backend])],
+                acceptedAt: time.now
+            ),
             recipients: recipients,
-            plan: DeliveryPlan([backend]),
             caller: "",
-            acceptedAt: time.now,
             expiresAt: time.now + 3_600,
             event: Array("{}".utf8)
         )

@@ -101,11 +101,9 @@ struct DrainTests {
         let notification = NewNotification(
             id: store.makeID(recipients: 1),
             notification: PushNotification(title: "t"),
-            content: Array("{}".utf8),
+            record: NotificationRecord(content: Array("{}".utf8), plans: [DeliveryPlan(["a"])], acceptedAt: now),
             recipients: [.topic("t")],
-            plan: DeliveryPlan(["a"]),
             caller: "",
-            acceptedAt: now,
             dueAt: nil,
             expiresAt: now.addingTimeInterval(3600),
             event: Array("{}".utf8)

@@ -32,7 +32,8 @@ struct DamagedStoreTests {
             let ids = try await Self.fill(rig)
             // Rows that are still staged would have the start read the archive, and refuse it.
             try await Self.change("DELETE FROM arrivals", rig)
-            try await Self.change("UPDATE archive SET packed = x'00'; UPDATE deliveries SET record = x'00', recipient = 'x'", rig)
+            let rows = "UPDATE deliveries SET record = x'00', recipient = 'x'"
+            try await Self.change("UPDATE archive SET packed = x'00'; \(rows)", rig)
             let gateway = try await rig.serve()
             defer { gateway.child.kill() }
             let client = try gateway.client()

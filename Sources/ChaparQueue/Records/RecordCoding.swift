@@ -1,8 +1,8 @@
 /// The coding of records: a version, then fields, each a tag, a length and bytes.
 ///
-/// A field that this program does not know is kept as it is, and written back, so that a program with a new field and
-/// one without can use the same store. Tags and lengths are unsigned numbers of seven bits a byte, the lowest first; the
-/// highest bit says that another byte follows. A tag keeps its meaning for ever.
+/// A field that this program does not know is kept as it is, and written back. So a program with a new field and one
+/// without it can use the same store. Tags and lengths are unsigned numbers of seven bits a byte, the lowest first. The
+/// highest bit says that another byte follows. A tag never changes its meaning.
 package enum RecordCoding {
     /// The first byte of every record.
     package static let version: UInt8 = 1

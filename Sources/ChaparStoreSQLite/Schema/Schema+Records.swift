@@ -166,8 +166,9 @@ struct RecordsStep {
     }
 }
 
-/// The bytes of staged deliveries as the programs before ``Schema/recordsStep`` wrote them: for that step, and to verify
-/// backups from before it.
+/// The bytes of staged deliveries as the programs before ``Schema/recordsStep`` wrote them.
+///
+/// They are read by that step, and to verify backups from before it.
 enum FormerStagedRows {
     struct Delivery {
         var id: Int64
@@ -217,8 +218,9 @@ enum FormerStagedRows {
     }
 }
 
-/// An archived delivery as the programs before ``Schema/recordsStep`` wrote it: for that step, and to verify backups from
-/// before it.
+/// An archived delivery as the programs before ``Schema/recordsStep`` wrote it.
+///
+/// It is read by that step, and to verify backups from before it.
 struct FormerArchivedDelivery {
     private let id: Int64
     private let flow: Int64

@@ -54,6 +54,7 @@ package struct StatusAPI: Sendable {
             if !stored.caller.isEmpty {
                 writer.field("caller", stored.caller)
             }
+            stored.record.write(to: &writer)
             writer.name("notification")
             writer.raw(stored.content)
         }
@@ -71,20 +72,19 @@ package struct StatusAPI: Sendable {
             after = last.rawValue
         }
         let notification = try Self.id(id)
-        if !scope.caller.seesAll { _ = try await find(id, scope) }
+        let stored = try await find(id, scope)
         var page: [StoredDelivery]
         do throws(StoreError) {
             page = try await state.store.deliveries(of: notification, after: after, limit: limit + 1)
         } catch {
             throw Problem(error)
         }
-        // An empty page does not say whether the notification exists.
-        if page.isEmpty { _ = try await find(id, scope) }
         let hasMore = page.count > limit
         if hasMore { page.removeLast() }
         let now = state.clock.reading
         let showsTokens = scope.caller.isAdministrator
         return Response.json(capacity: 512 * page.count + 64) { writer in
+            stored.record.write(to: &writer)
             writer.name("items")
             writer.beginArray()
             for delivery in page {

@@ -80,7 +80,7 @@ package struct AttemptTemplate {
     /// Returns the event of a delivery that was accepted.
     func event(_ claim: ClaimedDelivery, attempt: [UInt8], at moment: Moment) -> [UInt8] {
         guard eventParts.count == 6, case .token(let token) = claim.recipient,
-            claim.plan.backend(at: claim.step) == backend
+            claim.plan.backend(at: claim.step) == backend, claim.head.record.isBare
         else { return general(claim, attempt, moment.time) }
         var id = claim.notificationID.description
         var number = String(claim.notificationID.place(of: claim.id))

@@ -35,7 +35,7 @@ extension EventJSON {
         writer.field("notification", delivery.notificationID.description)
         writer.field("delivery", delivery.notificationID.place(of: delivery.id))
         writer.field("recipient", delivery.recipient.storedForm)
-        sender(delivery.caller, to: &writer)
+        sender(delivery.caller, delivery.record, to: &writer)
         writer.field("backend", backend)
         writer.field("state", delivery.state.rawValue)
         writer.name("attempt")

@@ -15,7 +15,7 @@ package enum EventJSON {
         at time: Date,
         state: DeliveryState,
         recipients: Int,
-        plan: DeliveryPlan,
+        record: NotificationRecord,
         title: String?,
         caller: String = ""
     ) -> [UInt8] {
@@ -25,8 +25,8 @@ package enum EventJSON {
         writer.field("notification", id.description)
         writer.field("state", state.rawValue)
         writer.field("recipients", recipients)
-        sender(caller, to: &writer)
-        writer.field("backend", plan.backends.first ?? "")
+        sender(caller, record, to: &writer)
+        writer.field("backend", record.plan(at: 0).backends.first ?? "")
         writer.field("title", title)
         writer.endObject()
         return writer.bytes
@@ -46,7 +46,7 @@ package enum EventJSON {
         writer.field("notification", claim.notificationID.description)
         writer.field("delivery", claim.notificationID.place(of: claim.id))
         writer.field("recipient", claim.recipient.storedForm)
-        sender(claim.caller, to: &writer)
+        sender(claim.caller, claim.head.record, to: &writer)
         writer.field("backend", claim.plan.backend(at: claim.step))
         writer.field("state", state.rawValue)
         writer.field("reason", reason)
@@ -128,10 +128,12 @@ package enum EventJSON {
         RFC3339.write(time, to: &writer)
     }
 
-    /// Writes the sender of the notification: only that API key and administrators may see the event (``EventView``).
-    static func sender(_ caller: String, to writer: inout JSONWriter) {
-        guard !caller.isEmpty else { return }
-        writer.field("caller", caller)
+    /// Writes the sender of the notification, and what the sender gets back of its record.
+    ///
+    /// Only that API key and administrators may see the event (``EventView``).
+    static func sender(_ caller: String, _ record: NotificationRecord?, to writer: inout JSONWriter) {
+        if !caller.isEmpty { writer.field("caller", caller) }
+        record?.write(to: &writer)
     }
 
     static func steady(_ time: Date?, to writer: inout JSONWriter) {

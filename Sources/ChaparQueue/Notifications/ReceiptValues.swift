@@ -69,6 +69,8 @@ public struct ReceivedDelivery: Sendable, Hashable {
     public var caller: String
     /// The state after the receipt.
     public var state: DeliveryState
+    /// What the store keeps of its notification as one value; nil when that cannot be read.
+    public var record: NotificationRecord?
 
     /// Makes a value.
     public init(
@@ -76,13 +78,15 @@ public struct ReceivedDelivery: Sendable, Hashable {
         notificationID: NotificationID,
         recipient: Recipient,
         caller: String = "",
-        state: DeliveryState
+        state: DeliveryState,
+        record: NotificationRecord? = nil
     ) {
         self.id = id
         self.notificationID = notificationID
         self.recipient = recipient
         self.caller = caller
         self.state = state
+        self.record = record
     }
 }
 

@@ -37,6 +37,12 @@ public struct NotificationRecord: Sendable, Hashable {
         plans.indices.contains(place) ? plans[place] : plans.last ?? DeliveryPlan([])
     }
 
+    /// Whether ``write(to:)`` writes nothing.
+    package var isBare: Bool { true }
+
+    /// Writes the members of the record that its sender gets back, in answers and in events.
+    package func write(to writer: inout JSONWriter) {}
+
     /// The stored form.
     public var encoded: [UInt8] {
         var bytes: [UInt8] = []

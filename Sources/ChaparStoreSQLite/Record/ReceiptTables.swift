@@ -27,8 +27,8 @@ final class ReceiptTables {
         findAny = try statement("SELECT delivery FROM awaited WHERE message = ?1 ORDER BY delivery LIMIT 1")
         row = try statement(
             """
-            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.attempt_log, f.caller FROM deliveries d
-            JOIN flows f ON f.number = d.flow WHERE d.id = ?1 AND d.state > 0 AND (f.backend = ?2 OR ?2 = '')
+            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.attempt_log, f.caller, h.record FROM deliveries d
+            JOIN flows f ON f.number = d.flow LEFT JOIN deliveries h ON h.id = coalesce(d.head, d.id) WHERE d.id = ?1 AND d.state > 0 AND (f.backend = ?2 OR ?2 = '')
             """
         )
         isAwaited = try statement("SELECT 1 FROM awaited WHERE delivery >= ?1 AND delivery <= ?2 LIMIT 1")
@@ -156,7 +156,8 @@ final class ReceiptTables {
             notificationID: NotificationID(rawValue: try row.id(1)),
             recipient: recipient,
             caller: try row.text(4),
-            state: state
+            state: state,
+            record: row.isNull(5) ? nil : NotificationRecord(encoded: try row.bytes(5))
         )
         return (delivery, attemptLog)
     }

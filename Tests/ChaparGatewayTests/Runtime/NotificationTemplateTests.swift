@@ -23,13 +23,14 @@ struct NotificationTemplateTests {
             for (place, title) in titles.enumerated() {
                 let id = NotificationID(rawValue: 123_456_789_000 + Int64(place))
                 let plan = DeliveryPlan([backend, "other"])
-                let event = json.event(id, state: state, recipients: recipients, plan: plan, title: title)
+                let record = NotificationRecord(content: [], plans: [plan], acceptedAt: Self.time)
+                let event = json.event(id, state: state, recipients: recipients, record: record, title: title)
                 let general = EventJSON.accepted(
                     id,
                     at: Self.time,
                     state: state,
                     recipients: recipients,
-                    plan: plan,
+                    record: record,
                     title: title,
                     caller: caller
                 )

@@ -79,21 +79,21 @@ struct NotificationIntake {
         } else if recipients.count > deliveriesLeft {
             issues.addBatchTooLarge()
         }
-        guard issues.isEmpty, let plan = assignment.plans.first else { return nil }
+        guard issues.isEmpty, !assignment.plans.isEmpty else { return nil }
         deliveriesLeft -= recipients.count
         for warning in draft.warnings + assignment.warnings { warnings.append(issues.whole(warning)) }
 
         let id = store.makeID(recipients: recipients.count)
+        var record = draft.record
+        record.content = draft.stored(from: body)
+        record.plans = assignment.plans
+        record.acceptedAt = acceptedAt
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
         accepted.append(
             NewNotification(
                 id: id,
                 notification: draft.notification,
-                record: NotificationRecord(
-                    content: draft.stored(from: body),
-                    plans: assignment.plans,
-                    acceptedAt: acceptedAt
-                ),
+                record: record,
                 recipients: recipients,
                 planOf: assignment.plans.count > 1 ? assignment.planOf : [],
                 caller: caller.name,
@@ -104,7 +104,7 @@ struct NotificationIntake {
                     id,
                     state: state,
                     recipients: recipients.count,
-                    plan: plan,
+                    record: record,
                     title: draft.notification.title?.resolved(for: nil)
                 ),
                 replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent

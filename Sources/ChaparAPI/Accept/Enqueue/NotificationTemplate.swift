@@ -37,7 +37,7 @@ struct NotificationTemplate {
         _ id: NotificationID,
         state: DeliveryState,
         recipients: Int,
-        plan: DeliveryPlan,
+        record: NotificationRecord,
         title: String?
     ) -> [UInt8] {
         func made(_ id: NotificationID, _ title: String?) -> [UInt8] {
@@ -46,12 +46,13 @@ struct NotificationTemplate {
                 at: time,
                 state: state,
                 recipients: recipients,
-                plan: plan,
+                record: record,
                 title: title,
                 caller: caller
             )
         }
-        let wanted = Kind(state: state, recipients: recipients, backend: plan.backends.first)
+        guard record.isBare else { return made(id, title) }
+        let wanted = Kind(state: state, recipients: recipients, backend: record.plan(at: 0).backends.first)
         guard kind == wanted else {  // A kind may occur only once.
             (kind, parts) = (wanted, [])
             return made(id, title)

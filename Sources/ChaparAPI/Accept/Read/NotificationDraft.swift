@@ -1,4 +1,6 @@
 internal import ChaparDelivery
+internal import ChaparQueue
+internal import Foundation
 package import ChaparCore
 
 /// A notification as its request describes it: read and checked field by field, not yet against the configuration.
@@ -7,6 +9,8 @@ package import ChaparCore
 package struct NotificationDraft: Sendable {
     /// The content, with its priority and time to live.
     package var notification = PushNotification()
+    /// The part that the store keeps as one value; ``NotificationIntake`` completes it.
+    var record = NotificationRecord(content: [], plans: [], acceptedAt: Date(millisecondsSince1970: 0))
     /// The recipients; empty when the audience is wrong, which the issues say.
     package var recipients: [Recipient] = []
     /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.

@@ -118,20 +118,18 @@ package enum RecordRules {
         mayHaveBeenSent: Bool,
         _ facts: RecordFacts
     ) -> RecordDecision {
-        switch (transition, facts.standing) {
+        let isReplay = mayHaveBeenSent || facts.mayHaveBeenSent
+        return switch (transition, facts.standing) {
         case (_, .ended): .ignore(.hasEnded)
         // The platform's acceptance is true no matter who reports it.
         case (.end(let state), .stale) where state.canBeRecordedLate: .end(state)
         case (_, .stale): .ignore(.leaseIsOver)
         case (.end(let state), _): state.canBeRecorded ? .end(state) : .refuse(.state(state))
         case (.retry(_, let step), _) where step < 0 || step >= facts.steps: .refuse(.step(step))
-        case _ where facts.isCancelled:
-            .withdraw(withdrawnState(mayHaveBeenSent: facts.mayHaveBeenSent || mayHaveBeenSent), .cancelled)
+        case _ where facts.isCancelled: .withdraw(withdrawnState(mayHaveBeenSent: isReplay), .cancelled)
         // It must not overtake the newer one.
-        case _ where facts.isReplaced:
-            .withdraw(withdrawnState(mayHaveBeenSent: facts.mayHaveBeenSent || mayHaveBeenSent), .replaced)
-        case (.retry(let moment, let step), _):
-            .retry(at: moment, step: step, isReplay: facts.mayHaveBeenSent || mayHaveBeenSent)
+        case _ where facts.isReplaced: .withdraw(withdrawnState(mayHaveBeenSent: isReplay), .replaced)
+        case (.retry(let moment, let step), _): .retry(at: moment, step: step, isReplay: isReplay)
         case (.release, _): .release(isReplay: facts.mayHaveBeenSent)
         }
     }

@@ -90,6 +90,38 @@ final class Entry {
         self.isRecovered = isRecovered
     }
 
+    /// Returns the delivery as it waits again, with what has changed: unclaimed, and with a row.
+    func waiting(
+        in flow: Flow? = nil,
+        due: Int64? = nil,
+        step: Int? = nil,
+        after attempt: [UInt8]? = nil,
+        isReplay: Bool,
+        isRecovered: Bool = false,
+        isCancelled: Bool = false
+    ) -> Entry {
+        var attemptLog = attemptLog
+        if let attempt {
+            if !attemptLog.isEmpty { attemptLog.append(UInt8(ascii: ",")) }
+            attemptLog.append(contentsOf: attempt)
+        }
+        return Entry(
+            id: id,
+            head: head,
+            recipient: recipient,
+            flow: flow ?? self.flow,
+            due: due ?? self.due,
+            step: step ?? self.step,
+            attempts: attempts + (attempt == nil ? 0 : 1),
+            attemptLog: attemptLog,
+            collapse: collapse,
+            isReplay: isReplay,
+            isRecovered: isRecovered,
+            isCancelled: isCancelled,
+            contentBytes: contentBytes
+        )
+    }
+
     /// Takes the staged row, moved and not copied: this happens to every delivery.
     func takeStagedRow() -> StagedRow? {
         var taken: StagedRow?

@@ -177,23 +177,7 @@ final class Recording {
         sql.release.bind(2, returnNumber(of: entry))
         sql.release.bind(3, isReplay ? 1 : 0)
         try sql.release.run()
-        comeBack(
-            entry,
-            isClaimed,
-            as: Entry(
-                id: entry.id,
-                head: entry.head,
-                recipient: entry.recipient,
-                flow: entry.flow,
-                due: entry.due,
-                step: entry.step,
-                attempts: entry.attempts,
-                attemptLog: entry.attemptLog,
-                collapse: entry.collapse,
-                isReplay: isReplay,
-                contentBytes: entry.contentBytes
-            )
-        )
+        comeBack(entry, isClaimed, as: entry.waiting(isReplay: isReplay))
         if let event = resolution.event { transaction.pending.events.append(event) }
     }
 
@@ -221,28 +205,8 @@ final class Recording {
         statement.bind(8, step)
         statement.bind(9, returnNumber(of: entry))
         _ = try statement.run(attempt: resolution.attempt)
-        var attemptLog = entry.attemptLog
-        if let attempt = resolution.attempt {
-            if !attemptLog.isEmpty { attemptLog.append(UInt8(ascii: ",")) }
-            attemptLog.append(contentsOf: attempt)
-        }
-        comeBack(
-            entry,
-            isClaimed,
-            as: Entry(
-                id: entry.id,
-                head: entry.head,
-                recipient: entry.recipient,
-                flow: flow,
-                due: due,
-                step: step,
-                attempts: entry.attempts + (resolution.attempt == nil ? 0 : 1),
-                attemptLog: attemptLog,
-                collapse: entry.collapse,
-                isReplay: isReplay,
-                contentBytes: entry.contentBytes
-            )
-        )
+        let waiting = entry.waiting(in: flow, due: due, step: step, after: resolution.attempt, isReplay: isReplay)
+        comeBack(entry, isClaimed, as: waiting)
         if let event = resolution.event { transaction.pending.events.append(event) }
     }
 

@@ -74,31 +74,16 @@ final class Settling {
             sql.makeDue.bind(1, id)
             sql.makeDue.bind(2, transaction.now)
             try sql.makeDue.run()
-            recording.comeBack(entry, false, as: entry.due(at: transaction.now))
+            let waiting = entry.waiting(
+                due: transaction.now,
+                isReplay: entry.isReplay,
+                isRecovered: entry.isRecovered,
+                isCancelled: entry.isCancelled
+            )
+            recording.comeBack(entry, false, as: waiting)
             count += 1
         }
         transaction.pending.answers.append { [count] in reply.succeed(count) }
-    }
-}
-
-extension Entry {
-    /// Returns the same delivery, due at another time.
-    fileprivate func due(at moment: Int64) -> Entry {
-        Entry(
-            id: id,
-            head: head,
-            recipient: recipient,
-            flow: flow,
-            due: moment,
-            step: step,
-            attempts: attempts,
-            attemptLog: attemptLog,
-            collapse: collapse,
-            isReplay: isReplay,
-            isRecovered: isRecovered,
-            isCancelled: isCancelled,
-            contentBytes: contentBytes
-        )
     }
 }
 

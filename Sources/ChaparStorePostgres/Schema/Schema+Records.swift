@@ -36,8 +36,8 @@ extension Schema {
         "'\\x0\(tag)'::bytea || \(length(of: bytes)) || \(bytes)"
     }
 
-    /// Returns the expression of the length of bytes: seven bits a byte, the lowest first, each with the highest bit set
-    /// but the last.
+    /// Returns the expression of the length of bytes: seven bits a byte, the lowest first; the highest bit is set in
+    /// all but the last.
     private static func length(of bytes: String) -> String {
         let count = "octet_length(\(bytes))"
         // The server holds values below 2^30 bytes, whose lengths take five bytes.

@@ -146,6 +146,36 @@ struct RecordsStepTests {
         await store.close()
     }
 
+    @Test("The step waits for the end of gateways that have the former columns, and these refuse afterwards")
+    func besideOlder() async throws {
+        let options = try await TestServer.shared.options()
+        let connection = PostgresConnection(options, name: "former")
+        let before = try Self.before()
+        try await Schema.migrate(connection, options, steps: before)
+        try await connection.session { (db) throws(PostgresError) in
+            try db.perform(
+                """
+                INSERT INTO chapar.nodes (slot, name, lease_until)
+                VALUES (0, 'old-one', clock_timestamp() + interval '1 minute')
+                """
+            )
+        }
+        func refusal(_ steps: [Schema.Step]) async -> String {
+            do throws(PostgresError) {
+                try await Schema.migrate(connection, options, steps: steps)
+                return ""
+            } catch {
+                return error.description
+            }
+        }
+        #expect(await refusal(Schema.steps).contains("stop old-one first"))
+        #expect(await refusal(before).isEmpty, "the older program goes on")
+        try await connection.session { (db) throws(PostgresError) in try db.perform("DELETE FROM chapar.nodes") }
+        #expect(await refusal(Schema.steps).isEmpty)
+        #expect(await refusal(before).contains("was written by a newer version"))
+        await connection.close()
+    }
+
     @Test("A notification whose record cannot be read is passed over and logged, and the others are claimed")
     func unreadable() async throws {
         let log = RecordedLog()

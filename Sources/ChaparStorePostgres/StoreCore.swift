@@ -355,6 +355,13 @@ final class StoreCore: Sendable {
         )
     }
 
+    func logUnreadable(_ notification: NotificationID) {
+        logger.error(
+            "a notification cannot be read and is passed over: its record is damaged or from a newer version",
+            metadata: ["notification.id": "\(notification)"]
+        )
+    }
+
     /// Closes all connections.
     func disconnect() async {
         counts.withLock { $0.close() }

@@ -211,7 +211,7 @@ struct CopyTests {
             ("UPDATE results SET attempt_log = NULL WHERE id = (SELECT min(id) FROM results)", "results"),
             ("DELETE FROM awaited", "receipts"), ("UPDATE device_tokens SET environment = 'production'", "tokens"),
             ("UPDATE events SET texts[1] = 'x' WHERE first = 1", "events"),
-            ("UPDATE notifications SET content = 'x' WHERE id = (SELECT min(id) FROM notifications)", "notifications"),
+            ("UPDATE notifications SET record = 'x' WHERE id = (SELECT min(id) FROM notifications)", "notifications"),
         ]
     )
     func differences(_ change: String, _ kind: String) async throws {

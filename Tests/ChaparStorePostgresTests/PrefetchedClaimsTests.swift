@@ -16,11 +16,13 @@ struct PrefetchedClaimsTests {
             let new = NewNotification(
                 id: NotificationID(rawValue: number),
                 notification: PushNotification(title: "t"),
-                content: [],
+                record: NotificationRecord(
+                    content: [],
+                    plans: [DeliveryPlan(["apns"])],
+                    acceptedAt: Date(millisecondsSince1970: 0)
+                ),
                 recipients: [.user("u")],
-                plan: DeliveryPlan(["apns"]),
                 caller: "",
-                acceptedAt: Date(millisecondsSince1970: 0),
                 expiresAt: Date(millisecondsSince1970: 1),
                 event: []
             )
@@ -250,7 +252,7 @@ struct KeptClaimsTests {
             let new = (0..<all).map { number in
                 var new = store.sample(to: [.user("\(number)")])
                 // Against their order in the table.
-                new.acceptedAt = start - Double(number) / 500
+                new.record.acceptedAt = start - Double(number) / 500
                 return new
             }
             #expect(try await store.enqueue(EnqueueBatch(new)) == .accepted)

@@ -42,11 +42,13 @@ package struct StoreFilling: Sendable {
                 priority: names.count > 1 ? .normal : .high,
                 collapseID: collapseID
             ),
-            content: Array(#"{"title":"Hello \#(names[0])"}"#.utf8),
+            record: NotificationRecord(
+                content: Array(#"{"title":"Hello \#(names[0])"}"#.utf8),
+                plans: [DeliveryPlan(backends)],
+                acceptedAt: now
+            ),
             recipients: names.map { .token(DeviceToken("token-\($0)", service: .iOSAPNs)) },
-            plan: DeliveryPlan(backends),
             caller: names.count > 1 ? "shop" : "",
-            acceptedAt: now,
             dueAt: due,
             expiresAt: now + 86_400,
             collapseID: collapseID,
@@ -85,7 +87,7 @@ package struct StoreFilling: Sendable {
         // One of three ends, one waits for another attempt at its next backend, one stays unchanged; with plans of
         // their own.
         try await accept(store, ["a", "b", "c"], backends: ["apns", "fcm"], collapseID: "news") {
-            $0.otherPlans = [DeliveryPlan(["fcm"]), DeliveryPlan(["apns", "hms"])]
+            $0.record.plans += [DeliveryPlan(["fcm"]), DeliveryPlan(["apns", "hms"])]
             $0.planOf = [0, 1, 2]
         }
         let claims = try await claim(store)
@@ -255,11 +257,9 @@ package struct StoreFilling: Sendable {
         let new = NewNotification(
             id: store.makeID(recipients: 1),
             notification: PushNotification(title: .plain("Again")),
-            content: [],
+            record: NotificationRecord(content: [], plans: [DeliveryPlan(["none"])], acceptedAt: now),
             recipients: [.token(DeviceToken("k", service: .iOSAPNs))],
-            plan: DeliveryPlan(["none"]),
             caller: "shop",
-            acceptedAt: now,
             expiresAt: now + 60,
             event: []
         )

@@ -79,11 +79,9 @@ struct Bench {
                 return NewNotification(
                     id: store.makeID(recipients: 1),
                     notification: PushNotification(title: "Order 42", body: "is on its way", sound: "default"),
-                    content: content,
+                    record: NotificationRecord(content: content, plans: [DeliveryPlan([backend])], acceptedAt: now),
                     recipients: [.token(DeviceToken(token, service: .iOSAPNs))],
-                    plan: DeliveryPlan([backend]),
                     caller: "shop",
-                    acceptedAt: now,
                     expiresAt: now + 7_200,
                     event: event
                 )

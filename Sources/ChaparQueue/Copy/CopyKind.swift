@@ -36,8 +36,6 @@ package enum CopyKind: String, CaseIterable, Sendable {
     package struct Field: Sendable {
         package let name: String
         package let type: FieldType
-        /// Whether it must be equal in both stores.
-        package var isChecked = true
 
         fileprivate static func integer(_ name: String) -> Field { Field(name: name, type: .integer) }
         fileprivate static func text(_ name: String) -> Field { Field(name: name, type: .text) }
@@ -51,8 +49,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
     ///
     /// * `waiting.flags`: 1 when an attempt may have been delivered, 2 when it is not to be tried again, 4 when it was
     ///   claimed.
-    /// * `waiting.plan`: the delivery's own plan. `notifications.plans`: all of them as lines; stores differ in the
-    ///   plans of ended deliveries that they keep there, so it is not checked.
+    /// * `waiting.plan`: the index of the delivery's own plan in `notifications.record`, a ``NotificationRecord``.
     /// * `entries.asked`: 1 when the entry waits because the platform asked for it.
     package var fields: [Field] {
         switch self {
@@ -60,14 +57,13 @@ package enum CopyKind: String, CaseIterable, Sendable {
         case .moves: [.text("backend"), .text("target")]
         case .notifications:
             [
-                .integer("id"), .integer("count"), .text("caller"), .integer("accepted"), .integer("scheduled"),
-                .integer("expires"), .text("collapse_id"), Field(name: "plans", type: .text, isChecked: false),
-                .bytes("content"),
+                .integer("id"), .integer("count"), .text("caller"), .integer("scheduled"), .integer("expires"),
+                .text("collapse_id"), .bytes("record"),
             ]
         case .waiting:
             [
                 .integer("id"), .integer("notification"), .integer("flow"), .integer("due"), .integer("expires"),
-                .integer("attempts"), .integer("step"), .integer("flags"), .text("plan"), .integer("collapse"),
+                .integer("attempts"), .integer("step"), .integer("flags"), .integer("plan"), .integer("collapse"),
                 .text("recipient"), .bytes("attempt_log"),
             ]
         case .results:

@@ -18,14 +18,14 @@ package struct StoreCopy: Sendable {
         package var count = 0
         package var checksum: UInt64 = 0
 
-        package mutating func add(_ record: CopyRecord, of kind: CopyKind) {
+        package mutating func add(_ record: CopyRecord) {
             count += 1
-            checksum &+= Self.hash(record, kind)
+            checksum &+= Self.hash(record)
         }
 
-        private static func hash(_ record: CopyRecord, _ kind: CopyKind) -> UInt64 {
+        private static func hash(_ record: CopyRecord) -> UInt64 {
             var hash = StableHash()
-            for (field, value) in zip(kind.fields, record) where field.isChecked {
+            for value in record {
                 switch value {
                 case .null: hash.add(0)
                 case .integer(let number): add(1, number, &hash)
@@ -165,7 +165,7 @@ package struct StoreCopy: Sendable {
         repeat {
             try Task.checkCancellation()
             let page = try await store.page(kind, after: after, limit: pageSize)
-            for record in page.records { sum.add(record, of: kind) }
+            for record in page.records { sum.add(record) }
             work.add(page.records.count, progress)
             after = page.next
         } while after != nil

@@ -128,7 +128,7 @@ struct EnqueueLoop {
         var days: Set<Int64> = [Partitions.day(core.now)]
         for new in requests.lazy.flatMap(\.batch.notifications) {
             days.insert(Partitions.day(ofNumber: new.id.rawValue))
-            for plan in [new.plan] + new.otherPlans {
+            for plan in new.record.plans {
                 guard let backend = plan.backends.first else { continue }
                 let flow = Flow(backend: backend, isUrgent: new.notification.priority == .high, caller: new.caller)
                 if core.flows.number(of: flow) == nil { missing.insert(flow) }

@@ -30,12 +30,10 @@ struct EnqueueRows: Sendable {
     private var ids: [Int64?] = []
     private var counts: [Int64?] = []
     private var callers: [String?] = []
-    private var accepted: [Int64?] = []
     private var scheduled: [Int64?] = []
     private var expires: [Int64?] = []
     private var collapseIDs: [String?] = []
-    private var plans: [String?] = []
-    private var contents: [[UInt8]?] = []
+    private var records: [[UInt8]?] = []
 
     private var deliveries: [Int64?] = []
     private var notifications: [Int64?] = []
@@ -80,6 +78,9 @@ struct EnqueueRows: Sendable {
         guard new.recipients.count <= NodeNumbers.largest else {
             throw .declined(.failed("the notification \(new.id) has more than \(NodeNumbers.largest) deliveries"))
         }
+        guard !new.record.plans.isEmpty else {
+            throw .declined(.failed("the notification \(new.id) has no plan"))
+        }
         // The number is from before this node was declared dead: its slot may be another node's by now.
         guard NodeNumbers.isNumber(new.id, of: node.slot) else {
             throw .declined(
@@ -89,25 +90,22 @@ struct EnqueueRows: Sendable {
                 )
             )
         }
-        let acceptedAt = new.acceptedAt.millisecondsSince1970
         let scheduledAt = new.dueAt?.millisecondsSince1970
         let expiresAt = new.expiresAt.millisecondsSince1970
-        let due = max(scheduledAt ?? acceptedAt, 0)
+        let due = max(scheduledAt ?? new.record.acceptedAt.millisecondsSince1970, 0)
         let head = NotificationHead(new)
         let flowOf = try head.heads.map { (head) throws(PostgresError) in try flow(head.plan, new) }
         ids.append(new.id.rawValue)
         counts.append(Int64(new.recipients.count))
         callers.append(new.caller)
-        accepted.append(acceptedAt)
         scheduled.append(scheduledAt)
         expires.append(expiresAt)
         collapseIDs.append(new.collapseID)
-        plans.append(head.heads.map(\.plan.storedForm).joined(separator: "\n"))
-        contents.append(new.content)
+        records.append(new.record.encoded)
         heads.append((new.id.rawValue, head))
         let isUrgent = new.notification.priority == .high
         for (index, recipient) in new.recipients.enumerated() {
-            let plan = new.planOf.isEmpty ? 0 : Int(new.planOf[index])
+            let plan = new.plan(ofRecipient: index)
             let (flow, backend) = flowOf[plan]
             let id = new.id.delivery(at: index)
             let form = recipient.storedForm
@@ -188,32 +186,32 @@ struct EnqueueRows: Sendable {
     /// now.
     private static let insertion = """
         WITH place AS MATERIALIZED (
-            SELECT FROM chapar.nodes WHERE number = $22 AND slot = $23
+            SELECT FROM chapar.nodes WHERE number = $20 AND slot = $21
         ), notified AS (
             INSERT INTO chapar.notifications
-                (id, count, caller, accepted, scheduled, expires, collapse_id, plans, content)
-            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[],
-                $7::text[], $8::text[], $9::bytea[])
+                (id, count, caller, scheduled, expires, collapse_id, record)
+            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[],
+                $7::bytea[])
             WHERE EXISTS (SELECT FROM place)
         ), told AS (
             INSERT INTO chapar.events (at, count, texts)
-            SELECT $20, cardinality($21::bytea[]), $21 WHERE cardinality($21::bytea[]) > 0 AND EXISTS (SELECT FROM place)
+            SELECT $18, cardinality($19::bytea[]), $19 WHERE cardinality($19::bytea[]) > 0 AND EXISTS (SELECT FROM place)
         )
         INSERT INTO chapar.waiting
             (id, notification, flow, due, expires, owner, lease, collapse, plan, recipient)
-        SELECT * FROM unnest($10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-            $16::bigint[], $17::bigint[], $18::bigint[], $19::text[])
+        SELECT * FROM unnest($8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
+            $14::bigint[], $15::bigint[], $16::bigint[], $17::text[])
         WHERE EXISTS (SELECT FROM place)
         """
 
     /// The parameters of ``insertion``.
     private var parameters: [PostgresValue] {
         [
-            .integers(ids), .integers(counts), .texts(callers), .integers(accepted), .integers(scheduled),
-            .integers(expires), .texts(collapseIDs), .texts(plans), .byteArrays(contents), .integers(deliveries),
-            .integers(notifications), .integers(flows), .integers(dues), .integers(ends), .integers(owners),
-            .integers(leases), .integers(collapses), .integers(planPlaces), .texts(recipients), .integer(now),
-            .byteArrays(events), .integer(node.number), .integer(node.slot),
+            .integers(ids), .integers(counts), .texts(callers), .integers(scheduled), .integers(expires),
+            .texts(collapseIDs), .byteArrays(records), .integers(deliveries), .integers(notifications),
+            .integers(flows), .integers(dues), .integers(ends), .integers(owners), .integers(leases),
+            .integers(collapses), .integers(planPlaces), .texts(recipients), .integer(now), .byteArrays(events),
+            .integer(node.number), .integer(node.slot),
         ]
     }
 

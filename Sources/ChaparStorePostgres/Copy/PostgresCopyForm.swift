@@ -17,7 +17,6 @@ struct PostgresCopyForm {
         var table = kind.rawValue
         var added = names
         var values = names.map { "n.\($0)" }
-        var more = ""
         switch kind {
         case .flows:
             columns[2] = "urgent::int"
@@ -33,13 +32,8 @@ struct PostgresCopyForm {
             )
         case .waiting:
             columns[7] = "flags | CASE WHEN owner > 0 THEN 4 ELSE 0 END"
-            columns[8] = """
-                (SELECT (string_to_array(p.plans, E'\\n'))[d.plan + 1] FROM chapar.notifications p WHERE p.id = d.notification)
-                """
             added.append("lease")
-            values[8] = "coalesce(array_position(string_to_array(p.plans, E'\\n'), n.plan) - 1, 0)"
             values.append("0")
-            more = " LEFT JOIN chapar.notifications p ON p.id = n.notification"
         case .receipts: table = "awaited"
         case .events: columns[2] = "texts"
         case .keys: table = "idempotency"
@@ -64,7 +58,7 @@ struct PostgresCopyForm {
         insertion = """
             INSERT INTO chapar.\(table) (\(added.joined(separator: ", "))) OVERRIDING SYSTEM VALUE
             SELECT \(values.joined(separator: ", "))
-            FROM unnest(\(Self.arrays(kind))) AS n(\(names.joined(separator: ", ")))\(more)
+            FROM unnest(\(Self.arrays(kind))) AS n(\(names.joined(separator: ", ")))
             """
         if kind == .entries {
             insertion = """

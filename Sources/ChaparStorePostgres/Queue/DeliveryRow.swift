@@ -75,7 +75,7 @@ struct DeliveryRow: Sendable {
 
     /// Returns the delivery as its owner gets it.
     func claimed(_ head: NotificationHead) -> ClaimedDelivery {
-        let shared = head.heads[min(plan, head.heads.count - 1)]
+        let shared = head.head(plan: plan)
         return ClaimedDelivery(
             id: id,
             head: shared,
@@ -92,51 +92,57 @@ struct DeliveryRow: Sendable {
     }
 }
 
-/// The parts that a notification's deliveries share, as a head for each of its plans; never empty.
+/// The parts that a notification's deliveries share.
 struct NotificationHead: Sendable {
+    /// A head for each plan of the record; never empty.
     var heads: [DeliveryHead]
     var caller: String
     var collapseID: String?
     /// About how many bytes of memory it takes.
     var bytes: Int
 
+    /// The number of the notification.
+    var number: Int64 { heads[0].id.rawValue }
+
     /// Makes the head of a new notification, whose content need not be read again.
     init(_ new: NewNotification) {
-        heads = ([new.plan] + new.otherPlans).map { plan in
-            DeliveryHead(
-                id: new.id,
-                content: .decoded(new.notification),
-                plan: plan,
-                acceptedAt: new.acceptedAt,
-                expiresAt: new.expiresAt
-            )
-        }
+        heads = Self.heads(new.id, new.record, new.notification, expiresAt: new.expiresAt)
         caller = new.caller
         collapseID = new.collapseID
-        bytes = 512 + 2 * new.content.count
+        bytes = 512 + 2 * new.record.content.count
     }
 
     /// The columns that ``init(_:_:)`` reads, of a table called `n`.
-    static let columns = "n.id, n.accepted, n.expires, n.caller, n.collapse_id, n.plans, n.content"
+    static let columns = "n.id, n.expires, n.caller, n.collapse_id, n.record"
 
-    init(_ rows: borrowing PostgresRows, _ row: Int) {
-        let content = rows.bytes(row, 6) ?? []
-        let id = NotificationID(rawValue: rows.integer(row, 0) ?? 0)
-        let acceptedAt = Date(millisecondsSince1970: rows.integer(row, 1) ?? 0)
-        let expiresAt = Date(millisecondsSince1970: rows.integer(row, 2) ?? 0)
-        heads = (rows.text(row, 5) ?? "").split(separator: "\n", omittingEmptySubsequences: false).map { line in
-            DeliveryHead(
-                id: id,
-                content: .stored(content),
-                plan: DeliveryPlan(storedForm: String(line)),
-                acceptedAt: acceptedAt,
-                expiresAt: expiresAt
-            )
-        }
-        caller = rows.text(row, 3) ?? ""
-        collapseID = rows.text(row, 4)
-        bytes = 512 + content.count
+    /// Reads a row; nil when its record cannot be read.
+    init?(_ rows: borrowing PostgresRows, _ row: Int) {
+        guard let record = NotificationRecord(encoded: rows.bytes(row, 4) ?? []) else { return nil }
+        heads = Self.heads(
+            NotificationID(rawValue: rows.integer(row, 0) ?? 0),
+            record,
+            nil,
+            expiresAt: Date(millisecondsSince1970: rows.integer(row, 1) ?? 0)
+        )
+        caller = rows.text(row, 2) ?? ""
+        collapseID = rows.text(row, 3)
+        bytes = 512 + record.content.count
     }
+
+    private static func heads(
+        _ id: NotificationID,
+        _ record: NotificationRecord,
+        _ notification: PushNotification?,
+        expiresAt: Date
+    ) -> [DeliveryHead] {
+        // A record without plans, which no store reads, gets the head of a plan without backends.
+        (0..<max(1, record.plans.count)).map { place in
+            DeliveryHead(id: id, record: record, notification: notification, plan: place, expiresAt: expiresAt)
+        }
+    }
+
+    /// Returns the head for the plan at an index of the record's plans; the last one stands for larger indices.
+    func head(plan place: Int) -> DeliveryHead { heads[min(place, heads.count - 1)] }
 }
 
 /// The heads of the newest notifications, so that a claim need not read again what was just accepted here.
@@ -171,7 +177,8 @@ final class HeadCache: Sendable {
         }
     }
 
-    /// Returns the heads of notifications: from memory, else by one statement of a transaction.
+    /// Returns the heads of notifications: from memory, else by one statement of a transaction; those whose record
+    /// cannot be read are left out.
     func heads(of ids: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) -> [Int64: NotificationHead]
     {
         var found = known(ids)
@@ -179,13 +186,13 @@ final class HeadCache: Sendable {
         guard !missing.isEmpty else { return found }
         let rows = try db.run(Self.statement, Self.parameters(missing))
         for row in 0..<rows.count {
-            let head = NotificationHead(rows, row)
-            found[head.heads[0].id.rawValue] = head
+            if let head = NotificationHead(rows, row) { found[head.number] = head }
         }
         return found
     }
 
-    /// Returns the heads of notifications: from memory, else by a transaction of its own.
+    /// Returns the heads of notifications: from memory, else by a transaction of its own; those whose record cannot be
+    /// read are left out.
     func heads(
         of ids: Set<Int64>,
         on connection: PostgresConnection
@@ -195,9 +202,9 @@ final class HeadCache: Sendable {
         guard !missing.isEmpty else { return found }
         let read = try await connection.single(Self.statement, Self.parameters(missing)) {
             (rows) throws(PostgresError) in
-            (0..<rows.count).map { NotificationHead(rows, $0) }
+            (0..<rows.count).compactMap { NotificationHead(rows, $0) }
         }
-        for head in read { found[head.heads[0].id.rawValue] = head }
+        for head in read { found[head.number] = head }
         return found
     }
 

@@ -7,15 +7,19 @@ extension PostgresStore {
     /// Returns a notification with the counts of its deliveries' states.
     public func notification(_ id: NotificationID) async throws(StoreError) -> StoredNotification? {
         let now = core.now
-        return try await session(on: core.reader) { (db) throws(PostgresError) in
+        return try await session(on: core.reader) { [core] (db) throws(PostgresError) in
             let rows = try db.run(
                 """
-                SELECT n.count, n.content, n.caller, n.accepted, n.scheduled, n.expires, \(Marks.value(of: .notifications))
+                SELECT n.count, n.record, n.caller, n.scheduled, n.expires, \(Marks.value(of: .notifications))
                 FROM chapar.notifications n WHERE n.id = $1
                 """,
                 [.integer(id.rawValue)]
             )
             guard rows.count == 1, let count = rows.integer(0, 0) else { return nil }
+            guard let record = NotificationRecord(encoded: rows.bytes(0, 1) ?? []) else {
+                core.logUnreadable(id)
+                return nil
+            }
             // One statement reads both tables: a delivery that ends meanwhile is in one of them.
             let states = try db.run(
                 """
@@ -43,14 +47,13 @@ extension PostgresStore {
                 counts[state, default: 0] += Int(count: states.integer(row, 4) ?? 0)
                 changed = max(changed, code == 0 ? .max : states.integer(row, 5) ?? .min)
             }
-            guard changed >= rows.integer(0, 6) ?? 0 else { return nil }  // It is over, and older than what is kept.
+            guard changed >= rows.integer(0, 5) ?? 0 else { return nil }  // It is over, and older than what is kept.
             return StoredNotification(
                 id: id,
-                content: rows.bytes(0, 1) ?? [],
+                record: record,
                 caller: rows.text(0, 2) ?? "",
-                acceptedAt: Date(millisecondsSince1970: rows.integer(0, 3) ?? 0),
-                dueAt: rows.integer(0, 4).map { Date(millisecondsSince1970: $0) },
-                expiresAt: Date(millisecondsSince1970: rows.integer(0, 5) ?? 0),
+                dueAt: rows.integer(0, 3).map { Date(millisecondsSince1970: $0) },
+                expiresAt: Date(millisecondsSince1970: rows.integer(0, 4) ?? 0),
                 counts: counts
             )
         }

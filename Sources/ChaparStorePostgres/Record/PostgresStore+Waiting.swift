@@ -18,23 +18,21 @@ extension PostgresStore {
         return try await session(on: core.reader) { [core] (db) throws(PostgresError) in
             try core.flows.read(db)
             var scan = WaitingScan(core.flows, look.backend, from: since, to: now, after: look.after, limit: look.limit)
-            var found: [DeliveryRow] = []
-            try scan.walk(db) { row, plan in
+            var found: [ClaimedDelivery] = []
+            try scan.walk(core.heads, db) { row, head in
                 let isRecovered = row.flags.contains(.recovered)
                 let waiting = WaitingDelivery(
                     id: row.id,
                     recipient: row.recipient,
-                    plan: plan,
+                    plan: head.head(plan: row.plan).plan,
                     step: row.step,
                     isReplay: isRecovered || row.flags.contains(.replay),
                     isRecovered: isRecovered,
                     isCancelled: row.flags.contains(.cancelled)
                 )
-                if isWanted(waiting) { found.append(row) }
+                if isWanted(waiting) { found.append(row.claimed(head)) }
             }
-            let heads = try core.heads.heads(of: Set(found.map(\.notification)), db)
-            let deliveries = found.compactMap { row in heads[row.notification].map { row.claimed($0) } }
-            return WaitingPage(found: deliveries, next: scan.next)
+            return WaitingPage(found: found, next: scan.next)
         }
     }
 
@@ -92,8 +90,8 @@ extension PostgresStore {
                     limit: Self.dueAtOnce
                 )
                 var found: [Int64] = []
-                try scan.walk(db) { row, plan in
-                    let waitsForWord = row.flags.contains(.replay) && plan.onUnknown == .wait
+                try scan.walk(core.heads, db) { row, head in
+                    let waitsForWord = row.flags.contains(.replay) && head.head(plan: row.plan).plan.onUnknown == .wait
                     if row.attempts > 0, !waitsForWord, !AttemptLog.asksToWait(row.attemptLog) { found.append(row.id) }
                 }
                 return (found, scan.next)
@@ -141,9 +139,11 @@ private struct WaitingScan {
         left = max(1, limit)
     }
 
+    /// Gives `body` each delivery that can be read, in order.
     mutating func walk(
+        _ heads: HeadCache,
         _ db: isolated PostgresConnection,
-        _ body: (DeliveryRow, DeliveryPlan) -> Void
+        _ body: (DeliveryRow, NotificationHead) -> Void
     ) throws(PostgresError) {
         for flow in flows {
             let isBegun = place?.flow == flow
@@ -154,30 +154,27 @@ private struct WaitingScan {
                     .integer(isBegun ? place?.id ?? .min : .min), .integer(to), .integer(left + 1),
                 ]
             )
-            for row in 0..<rows.count {
-                guard left > 0 else {
-                    next = place
-                    return
-                }
+            let hasMore = rows.count > left
+            let count = min(rows.count, left)
+            // One record for each notification, in place of one for each of its deliveries.
+            let shared = try heads.heads(of: Set((0..<count).compactMap { rows.integer($0, 1) }), db)
+            for row in 0..<count {
                 left -= 1
                 place = WaitingPlace(flow: flow, due: rows.integer(row, 3) ?? 0, id: rows.integer(row, 0) ?? 0)
-                guard let delivery = DeliveryRow(rows, row) else { continue }
-                guard let plans = rows.text(row, 13)?.split(separator: "\n", omittingEmptySubsequences: false),
-                    !plans.isEmpty
-                else { continue }
-                body(delivery, DeliveryPlan(storedForm: String(plans[min(delivery.plan, plans.count - 1)])))
+                guard let delivery = DeliveryRow(rows, row), let head = shared[delivery.notification] else { continue }
+                body(delivery, head)
+            }
+            if hasMore {
+                next = place
+                return
             }
         }
     }
 
-    /// The statement of a scan.
-    ///
-    /// It also returns rows whose notification is lost: otherwise a page would end before its last row, and the scan
-    /// with it.
+    /// The statement of a scan, which also returns rows whose notification is lost.
     private static let statement = """
-        SELECT \(DeliveryRow.columns), n.plans FROM (
-            SELECT * FROM chapar.waiting
-            WHERE flow = $1 AND owner IS NULL AND (due, id) > ($2, $3) AND due <= $4 ORDER BY due, id LIMIT $5
-        ) AS w LEFT JOIN chapar.notifications n ON n.id = w.notification ORDER BY w.due, w.id
+        SELECT \(DeliveryRow.columns) FROM chapar.waiting w
+        WHERE w.flow = $1 AND w.owner IS NULL AND (w.due, w.id) > ($2, $3) AND w.due <= $4
+        ORDER BY w.due, w.id LIMIT $5
         """
 }

@@ -75,7 +75,7 @@ struct SlowRecord {
         }
         let isInForce =
             resolution.lease.map { $0 == row.lease && row.owner.map(ownNumbers.contains) == true } ?? row.isClaimed
-        let plan = head.heads[min(row.plan, head.heads.count - 1)].plan
+        let plan = head.head(plan: row.plan).plan
         var facts = RecordFacts(
             settles != nil ? .settled : isInForce ? .claimed : .stale,
             mayHaveBeenSent: row.mayHaveBeenSent,

@@ -15,7 +15,8 @@ extension Schema {
     /// * `flows`: the backend, priority and caller by which waiting deliveries are divided. `merged` flows were moved
     ///   to a backend that already has one for the same priority and caller. `moves`: the backend that takes what plans
     ///   give to another one that is gone.
-    /// * `notifications.plans`: the delivery plans as lines; `waiting.plan` is the index of a delivery's own.
+    /// * `notifications.accepted`, `plans`, `content`: parts of the record since the step ``records``; the plans as
+    ///   lines, of which `waiting.plan` is an index.
     /// * `waiting.owner`: the node that has claimed it; null while it can be claimed, 0 while it must wait for another
     ///   delivery with its collapse key. `lease`: the number of its last claim, which only grows.
     /// * `waiting.flags`: the bits of ``DeliveryRow/Flags``.

@@ -35,6 +35,7 @@ enum Schema {
         Step(name: "receipts", statements: awaitedDeliveries, oldestReader: 5),
         Step(name: "outbox leases", statements: outboxLeases, oldestReader: 5),
         Step(name: "node sessions", statements: nodeSessions, oldestReader: 5),
+        Step(name: "records", statements: records),
     ]
 
     /// The statement that creates the schema, for a database where ``isMissing`` is true.
@@ -149,13 +150,21 @@ enum Schema {
     private static func estimateRows(_ db: isolated PostgresConnection) throws(PostgresError) -> String {
         let tables = [
             ("waiting", "deliveries that wait"), ("devices", "devices"), ("outbox_entries", "outbox entries"),
+            ("notifications", "notifications"),
         ]
         var parts: [String] = []
         for (table, name) in tables {
+            // A partitioned table has no rows of its own.
             let rows = try db.run(
-                "SELECT greatest(reltuples, 0)::bigint FROM pg_class WHERE oid = to_regclass('chapar.\(table)')"
+                """
+                SELECT sum(greatest(reltuples, 0)::bigint)::bigint FROM pg_class
+                WHERE relkind = 'r' AND (
+                    oid = to_regclass('chapar.\(table)')
+                    OR oid IN (SELECT inhrelid FROM pg_inherits WHERE inhparent = to_regclass('chapar.\(table)'))
+                )
+                """
             )
-            if rows.count > 0 { parts.append("about \(rows.integer(0, 0) ?? 0) \(name)") }
+            if let count = rows.integer(0, 0) { parts.append("about \(count) \(name)") }
         }
         return parts.joined(separator: ", ")
     }

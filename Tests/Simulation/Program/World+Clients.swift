@@ -23,11 +23,13 @@ extension World {
             let new = NewNotification(
                 id: id,
                 notification: PushNotification(title: "two owners"),
-                content: Array(#"{"content":{"title":"two owners"}}"#.utf8),
+                record: NotificationRecord(
+                    content: Array(#"{"content":{"title":"two owners"}}"#.utf8),
+                    plans: [DeliveryPlan(["delta"])],
+                    acceptedAt: now
+                ),
                 recipients: [.topic("t")],
-                plan: DeliveryPlan(["delta"]),
                 caller: "",
-                acceptedAt: now,
                 expiresAt: now.addingTimeInterval(30),
                 event: Array("{}".utf8)
             )

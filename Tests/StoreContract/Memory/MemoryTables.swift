@@ -12,6 +12,8 @@ struct MemoryTables {
         var id: Int64
         var notification: Int64
         var recipient: Recipient
+        /// The index of its plan in the notification's record.
+        var planPlace: Int
         var plan: DeliveryPlan
         var backend: String
         var isUrgent: Bool
@@ -101,15 +103,17 @@ struct MemoryTables {
     private mutating func insert(_ new: NewNotification, _ time: any TimeSource, _ change: inout StoreChange) {
         notifications[new.id.rawValue] = new
         for (place, recipient) in new.recipients.enumerated() {
-            let plan = new.plan(ofRecipient: place)
+            let planPlace = new.plan(ofRecipient: place)
+            let plan = new.record.plan(at: planPlace)
             var row = Waiting(
                 id: new.id.rawValue + Int64(place),
                 notification: new.id.rawValue,
                 recipient: recipient,
+                planPlace: planPlace,
                 plan: plan,
                 backend: target(of: plan.backends[0]),
                 isUrgent: new.notification.priority == .high,
-                due: new.dueAt ?? new.acceptedAt
+                due: new.dueAt ?? new.record.acceptedAt
             )
             row.wallDue = new.dueAt.map { time.wall($0) }
             for older in rivals(of: row) where older.owner == nil && older.notification != row.notification {
@@ -205,9 +209,8 @@ struct MemoryTables {
         let new = notifications[row.notification]
         let head = DeliveryHead(
             id: NotificationID(rawValue: row.notification),
-            content: .stored(new?.content ?? []),
-            plan: row.plan,
-            acceptedAt: new?.acceptedAt ?? .distantPast,
+            record: new?.record ?? NotificationRecord(content: [], plans: [row.plan], acceptedAt: .distantPast),
+            plan: row.planPlace,
             expiresAt: new?.expiresAt ?? .distantFuture
         )
         return ClaimedDelivery(
@@ -280,9 +283,8 @@ struct MemoryTables {
         }
         return StoredNotification(
             id: id,
-            content: new.content,
+            record: new.record,
             caller: new.caller,
-            acceptedAt: new.acceptedAt,
             dueAt: new.dueAt,
             expiresAt: new.expiresAt,
             counts: counts

@@ -103,7 +103,7 @@ extension StoreConformance {
                 backends: ["apns"],
                 collapseID: "order"
             )
-            both.otherPlans = [DeliveryPlan(["fcm"])]
+            both.record.plans.append(DeliveryPlan(["fcm"]))
             both.planOf = [0, 1]
             let id = try await store.accept(both)
             let first = try await store.claimNow()

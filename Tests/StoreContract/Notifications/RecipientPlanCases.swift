@@ -16,8 +16,7 @@ extension StoreConformance {
             func accept(_ planOf: [UInt8], _ name: String) async throws -> NotificationID {
                 let recipients = planOf.indices.map { Recipient.sample("\(name)\($0)") }
                 var new = NewNotification.sample(store, fixture.time, to: recipients)
-                new.plan = plans[0]
-                new.otherPlans = Array(plans.dropFirst())
+                new.record.plans = plans
                 new.planOf = planOf
                 return try await store.accept(new)
             }
@@ -53,8 +52,7 @@ extension StoreConformance {
         StoreConformanceCase("A retry goes to the backend of its step in the delivery's own plan") { fixture in
             let store = try await fixture.open()
             var new = NewNotification.sample(store, fixture.time, to: [.sample("a"), .sample("b")])
-            new.plan = DeliveryPlan(["one", "two"])
-            new.otherPlans = [DeliveryPlan(["two", "three"])]
+            new.record.plans = [DeliveryPlan(["one", "two"]), DeliveryPlan(["two", "three"])]
             new.planOf = [0, 1]
             let id = try await store.accept(new)
             let first = try await store.claimNow("two")
@@ -64,7 +62,7 @@ extension StoreConformance {
             ])
             let second = try await store.claimNow("three")
             try expect(second.map(\.id), is: [id.rawValue + 1], "claimed in backend three")
-            try expect(second.first?.plan, is: new.otherPlans[0], "its plan")
+            try expect(second.first?.plan, is: new.record.plans[1], "its plan")
             await store.close()
         },
     ]

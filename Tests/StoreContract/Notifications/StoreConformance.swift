@@ -25,7 +25,8 @@ public struct StoreConformance {
         (collapsing, "NewNotification.collapseID"), (cancelling, "NotificationStore.cancel(_:event:)"),
         (expiry, "NotificationStore.claimExpired(limit:)"),
         (events, "NotificationStore.events(after:limit:wait:)"), (keeping, "NotificationStore, StateStore"),
-        (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (walks, "NotificationStore"),
+        (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (records, "NotificationRecord"),
+        (walks, "NotificationStore"),
         (receipts, "NotificationStore.record(_:)"), (numbers, "NotificationID.highest"),
         (waiting, "NotificationStore.settle(_:of:event:)"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }

@@ -29,11 +29,13 @@ extension NewNotification {
         return NewNotification(
             id: id,
             notification: PushNotification(title: .plain(title), priority: priority, collapseID: collapseID),
-            content: Array(#"{"title":"\#(title)"}"#.utf8),
+            record: NotificationRecord(
+                content: Array(#"{"title":"\#(title)"}"#.utf8),
+                plans: [DeliveryPlan(backends)],
+                acceptedAt: store.time.steady
+            ),
             recipients: recipients,
-            plan: DeliveryPlan(backends),
             caller: caller,
-            acceptedAt: store.time.steady,
             dueAt: due,
             expiresAt: store.time.steady + timeToLive.inSeconds,
             collapseID: collapseID,

@@ -126,7 +126,7 @@ extension StoreConformance {
             for name in ["retried", "held", "other", "asked"] {
                 let backends = name == "other" ? ["fcm"] : ["apns"]
                 var new = NewNotification.sample(store, fixture.time, to: [.sample(name)], backends: backends)
-                if name == "held" { new.plan.onUnknown = .wait }
+                if name == "held" { new.record.plans[0].onUnknown = .wait }
                 _ = try await store.accept(new)
             }
             _ = try await store.accept(.sample(store, fixture.time, to: [.sample("scheduled")], due: now + 60))

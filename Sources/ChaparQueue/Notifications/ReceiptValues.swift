@@ -69,7 +69,7 @@ public struct ReceivedDelivery: Sendable, Hashable {
     public var caller: String
     /// The state after the receipt.
     public var state: DeliveryState
-    /// What the store keeps of its notification as one value; nil when that cannot be read.
+    /// The part of its notification that is stored as one value; nil when it cannot be read.
     public var record: NotificationRecord?
 
     /// Makes a value.

@@ -18,7 +18,7 @@ public struct NotificationRecord: Sendable, Hashable {
     private var unknown: [UInt8] = []
 
     /// The times that a record can have, in milliseconds since 1970: those that a `Date` holds exactly.
-    private static let moments: ClosedRange<Int64> = -(1 << 53)...1 << 53
+    private static let moments: ClosedRange<Int64> = -(1 << 52)...1 << 52
 
     /// The tags of the fields; a number is never used again.
     private enum Tag {

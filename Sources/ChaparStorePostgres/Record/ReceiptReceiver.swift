@@ -69,16 +69,19 @@ struct ReceiptReceiver {
             """,
             [.integers(ids.sorted()), .integer(lowest), .integer(highest)]
         )
+        let records = try records(of: Set((0..<rows.count).compactMap { rows.integer($0, 1) }), db)
         for row in 0..<rows.count {
             guard let id = rows.integer(row, 0), let state = DeliveryState(code: rows.integer(row, 2) ?? 0),
                 let recipient = Recipient(storedForm: rows.text(row, 3) ?? "")
             else { continue }
+            let notification = rows.integer(row, 1) ?? 0
             let delivery = ReceivedDelivery(
                 id: id,
-                notificationID: NotificationID(rawValue: rows.integer(row, 1) ?? 0),
+                notificationID: NotificationID(rawValue: notification),
                 recipient: recipient,
                 caller: rows.text(row, 6) ?? "",
-                state: state
+                state: state,
+                record: records[notification]
             )
             deliveries[id] = Found(
                 delivery: delivery,
@@ -86,6 +89,26 @@ struct ReceiptReceiver {
                 attemptLog: rows.bytes(row, 4) ?? []
             )
         }
+    }
+
+    /// Returns the records of notifications; those that cannot be read are left out.
+    private func records(
+        of notifications: Set<Int64>,
+        _ db: isolated PostgresConnection
+    ) throws(PostgresError) -> [Int64: NotificationRecord] {
+        guard let lowest = notifications.min(), let highest = notifications.max() else { return [:] }
+        let rows = try db.run(
+            """
+            SELECT n.id, n.record FROM chapar.notifications n WHERE n.id = ANY ($1) AND n.id >= $2 AND n.id <= $3
+            """,
+            [.integers(notifications.sorted()), .integer(lowest), .integer(highest)]
+        )
+        var found: [Int64: NotificationRecord] = [:]
+        for row in 0..<rows.count {
+            guard let id = rows.integer(row, 0), let bytes = rows.bytes(row, 1) else { continue }
+            found[id] = NotificationRecord(encoded: bytes)
+        }
+        return found
     }
 
     private mutating func decide(_ receipt: ReceiptEntry, _ ids: [Int64]) -> ReceiptResult {

@@ -11,7 +11,8 @@ extension Schema {
 
 /// Rewrites the deliveries: the content, the plans and the time of acceptance become a ``NotificationRecord``.
 ///
-/// It runs in the transaction of its step, so a process that is killed leaves the file as it was.
+/// It runs in the transaction of its step, so a process that is killed leaves the file as it was. Like every released
+/// step it never changes: it writes the bytes of staged and archived deliveries by itself, as they were at its release.
 struct RecordsStep {
     /// The deliveries: one row for each recipient, except the newest (``StagedRows``) and plain ones that ended
     /// (``Archive``).
@@ -130,20 +131,10 @@ struct RecordsStep {
         let update = try db.statement("UPDATE arrivals SET packed = ?2 WHERE number = ?1")
         while try arrivals.next() {
             guard let deliveries = FormerStagedRows.unpack(try arrivals.bytes(1)) else {
-                throw StagedRowPacking.damage
+                throw .damaged("arrivals.packed holds bytes that are no deliveries")
             }
             var bytes: [UInt8] = []
-            for delivery in deliveries {
-                StagedRowPacking.append(
-                    DueKey(due: delivery.due, id: delivery.id),
-                    flow: delivery.flow,
-                    StagedRow.Row(expires: delivery.expires, scheduled: delivery.scheduled),
-                    recipient: delivery.recipient,
-                    caller: String(decoding: delivery.caller, as: UTF8.self),
-                    record: delivery.record.encoded,
-                    to: &bytes
-                )
-            }
+            for delivery in deliveries { bytes += delivery.packedAnew }
             update.bind(1, try arrivals.integer(0))
             update.bind(2, blob: bytes)
             try update.run()
@@ -155,9 +146,13 @@ struct RecordsStep {
         let update = try db.statement("UPDATE archive SET packed = ?2 WHERE number = ?1")
         while try blocks.next() {
             var records: [[UInt8]] = []
-            for packed in try ArchivedDelivery.records(of: try blocks.bytes(1)) {
-                guard let delivery = FormerArchivedDelivery(packed) else { throw ArchivedDelivery.damage }
+            let (former, isWhole) = EventPacking.unpackAll(try blocks.bytes(1))
+            for packed in former {
+                guard let delivery = FormerArchivedDelivery(packed) else { break }
                 records.append(delivery.packedAnew)
+            }
+            guard isWhole, records.count == former.count else {
+                throw .damaged("archive.packed holds bytes that are no ended deliveries")
             }
             update.bind(1, try blocks.integer(0))
             update.bind(2, blob: EventPacking.pack(records))
@@ -179,10 +174,21 @@ enum FormerStagedRows {
         var recipient: [UInt8]
         var caller: [UInt8]
         var record: NotificationRecord
+
+        /// The delivery in the form of the step.
+        fileprivate var packedAnew: [UInt8] {
+            var bytes: [UInt8] = []
+            for number in [id, flow, due, expires, scheduled ?? FormerStagedRows.none] { bytes.pack(number) }
+            for text in [recipient, caller, record.encoded] {
+                bytes.pack(Int64(text.count))
+                bytes += text
+            }
+            return bytes
+        }
     }
 
     /// The value for no time.
-    private static let none = Int64.min
+    fileprivate static let none = Int64.min
 
     /// Returns the deliveries of a row; nil when it is damaged.
     static func unpack(_ bytes: [UInt8]) -> [Delivery]? {
@@ -225,7 +231,8 @@ struct FormerArchivedDelivery {
     private let id: Int64
     private let flow: Int64
     private let state: DeliveryState
-    private let row: StagedRow.Row
+    private let expires: Int64
+    private let scheduled: Int64?
     private let recipient: [UInt8]
     private let caller: [UInt8]
     private let record: NotificationRecord
@@ -259,23 +266,25 @@ struct FormerArchivedDelivery {
             attemptLog = text
         }
         (id, flow, self.state, self.caller) = (numbers[0], numbers[1], state, caller)
-        row = StagedRow.Row(expires: numbers[3], scheduled: numbers[5] == Self.none ? nil : numbers[5])
+        (expires, scheduled) = (numbers[3], numbers[5] == Self.none ? nil : numbers[5])
         recipient = head + HexDigits.unpack(tail)
         record = NotificationRecord(content: content, plan: plan, accepted: numbers[4])
     }
 
-    /// The delivery in its present form.
-    var packedAnew: [UInt8] {
-        ArchivedDelivery.pack(
-            id: id,
-            flow: flow,
-            state: state,
-            row,
-            recipient: recipient,
-            caller: String(decoding: caller, as: UTF8.self),
-            record: record.encoded,
-            attemptLog: attemptLog
-        )
+    /// The delivery in the form of the step.
+    fileprivate var packedAnew: [UInt8] {
+        let stored = record.encoded
+        let digits = HexDigits.start(in: recipient)
+        var bytes: [UInt8] = []
+        for number in [id, flow, state.code, expires, scheduled ?? Self.none] { bytes.pack(number) }
+        for count in [digits, recipient.count, caller.count, stored.count] { bytes.pack(Int64(count)) }
+        bytes.pack(attemptLog.map { Int64($0.count) } ?? Self.none)
+        bytes += recipient[..<digits]
+        HexDigits.pack(recipient[digits...], to: &bytes)
+        bytes += caller
+        bytes += stored
+        bytes += attemptLog ?? []
+        return bytes
     }
 }
 

@@ -240,7 +240,7 @@ extension AltcraftAuth {
 extension AltcraftSigner {
     fileprivate static func read(_ section: ConfigSection, _ context: BackendContext) -> AltcraftSigner? {
         let algorithm = section.choice("alg", default: Algorithm.rs256)
-        let fromFile = section.file("key_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        let fromFile = section.credentialFile("key_file")
         if section.has("key"), section.has("key_file") {
             section.reject("key_file", "cannot stand beside key", fix: "Keep one of the two.")
         }

@@ -147,14 +147,7 @@ public struct CommonBackendOptions: Sendable {
         shortestTimeout: Duration = .seconds(1)
     ) {
         baseURL = readsBase ? section.endpoint("base_url") : nil
-        trustPEM = section.file("ca_file").map { String(decoding: $0, as: UTF8.self) }
-        if let trustPEM, !trustPEM.contains("-----BEGIN CERTIFICATE-----") {
-            section.reject(
-                "ca_file",
-                "holds no PEM certificate",
-                fix: "It must have -----BEGIN CERTIFICATE----- lines."
-            )
-        }
+        trustPEM = section.certificates("ca_file")
         timeout = section.seconds("timeout", in: shortestTimeout.inSeconds...300, default: fallback)
         proxy = section.endpoint("proxy")
         maximumConnections = section.integer("max_connections", in: 1...64, default: connections)

@@ -216,12 +216,16 @@ struct ConfigurationReader {
             section.missing("certificate_file", "the server's certificate, a PEM file")
         }
         if !section.has("key_file") { section.missing("key_file", "the certificate's private key, a PEM file") }
-        let certificates = section.file("certificate_file")
-        let key = section.file("key_file")
-        let authorities = section.file("client_ca_file")
+        let certificates = section.certificates("certificate_file")
+        let key = section.privateKey("key_file")
+        let authorities = section.certificates("client_ca_file")
         section.finish()
         guard let certificates, let key else { return nil }
-        let tls = GatewayConfiguration.TLS(certificates: certificates, key: key, clientAuthorities: authorities)
+        let tls = GatewayConfiguration.TLS(
+            certificates: Array(certificates.utf8),
+            key: Array(key.reveal().utf8),
+            clientAuthorities: authorities.map { Array($0.utf8) }
+        )
         do {
             _ = try tls.context()
         } catch {

@@ -34,7 +34,8 @@ extension HMSOptions {
         let demotes = section.bool("demote_without_right", default: true)
         let userType = section.choice("ios_target_user_type", default: TargetUserType.formal)
         let badgeClass = section.string("badge_class")
-        let category = section.string("default_category") ?? "MARKETING"
+        let written = section.string("default_category") ?? "MARKETING"
+        let category = Suggestion.same(as: written, among: HMSScene.categories) ?? written
         if !HMSScene.categories.contains(category) {
             let known = HMSScene.categories.sorted()
             let nearest = Suggestion.nearest(to: category, among: known).map { "Did you mean \"\($0)\"? " } ?? ""

@@ -142,6 +142,7 @@ struct CredentialTests {
         Shape("lines of 40", Sample.block(Sample.shortLines)),
         Shape("indented", "  \(Sample.broken(by: "\n  "))"), Shape("blanks at the ends", Sample.broken(by: " \n")),
         Shape("no-break blanks", Sample.broken(by: "\u{A0}\n")), Shape("empty lines", Sample.broken(by: "\n\n")),
+        Shape("marks without width in it", Sample.broken(by: "\u{200B}\n\u{FEFF}")),
         Shape("text around", "Bag Attributes\n    friendlyName: Müller\n\(Sample.key)and after\n"),
         Shape("text that is not UTF-8 around", file: Sample.afterLatin),
         Shape("a certificate before", "\(Sample.certificate)\(Sample.key)"),

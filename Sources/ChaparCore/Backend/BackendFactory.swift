@@ -7,6 +7,9 @@ public import Logging
 public struct BackendFactory: Sendable {
     /// The kind it makes.
     public let kind: BackendKind
+    /// The names under which people look for the platform, such as `firebase`; the message about them suggests the
+    /// kind.
+    public let otherNames: [String]
     /// One line that describes the platform.
     public let summary: String
     /// The outcome for each reason in the plugin's table of rejections, which `explain` shows.
@@ -20,16 +23,19 @@ public struct BackendFactory: Sendable {
     ///
     /// - Parameters:
     ///   - kind: The word after `kind:`.
+    ///   - otherNames: The names under which people look for the platform.
     ///   - summary: One line that describes the platform.
     ///   - reasons: The outcomes in the plugin's table of rejections, one for each reason.
     ///   - make: Reads every key of the section, and returns nil after reporting a mistake.
     public init(
         _ kind: BackendKind,
+        otherNames: [String] = [],
         summary: String,
         reasons: [DeliveryOutcome] = [],
         make: @escaping @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
     ) {
         self.kind = kind
+        self.otherNames = otherNames
         self.summary = summary
         self.reasons = reasons
         self.make = make

@@ -179,6 +179,30 @@ struct ConfigurationTests {
         #expect(section.report.issues.allSatisfy { $0.fix == fix }, "\(section.report.issues)")
     }
 
+    @Test(
+        "The address of a proxy may have a user and a password, which no report shows",
+        arguments: [
+            ("http://proxy.example:3128", "http://proxy.example:3128", nil, nil),
+            ("http://u:planted@proxy.example:3128", "http://proxy.example:3128", "u", "planted"),
+            ("http://u%40x:planted%2F%3A@[::1]:3128/", "http://[::1]:3128", "u@x", "planted/:"),
+            ("http://u:planted/@a@proxy.example", "http://proxy.example", "u", "planted/@a"),
+            ("http://u:100%planted@proxy.example", "http://proxy.example", "u", "100%planted"),
+            ("http://u@proxy.example", "http://proxy.example", "u", ""),
+            ("http://u%3Ax:planted@proxy.example", nil, nil, nil), ("http://u:planted%0A@proxy.example", nil, nil, nil),
+            ("http://u:planted@proxy.example:port", nil, nil, nil), ("u:planted@proxy.example:3128", nil, nil, nil),
+        ] as [(String, String?, String?, String?)]
+    )
+    func proxies(text: String, endpoint: String?, user: String?, password: String?) {
+        let section = Self.one(text)
+        let proxy = section.proxy("key")
+        #expect(proxy?.endpoint.description == endpoint)
+        #expect(proxy?.credentials?.user == user && proxy?.credentials?.password.reveal() == password)
+        #expect(section.report.issues.isEmpty == (endpoint != nil))
+        let shown = section.report.issues.map(\.description) + section.report.settings.map { $0.value ?? "" }
+        #expect(endpoint == nil || !shown.joined().contains("planted"), "\(shown)")
+        #expect(!section.report.issues.map(\.description).joined().contains("planted"))
+    }
+
     @Test("A word is read in any letter case, and noted as it is spelt", arguments: ["red", "Red", "RED"])
     func words(text: String) {
         let section = Self.one(text)

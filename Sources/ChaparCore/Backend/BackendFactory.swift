@@ -122,6 +122,8 @@ public struct CommonBackendOptions: Sendable {
     public var timeout: Duration
     /// `proxy`: an HTTP proxy to tunnel through.
     public var proxy: HTTPEndpoint?
+    /// The user and the password in `proxy`; nil without them.
+    public var proxyCredentials: HTTPProxyCredentials?
     /// `max_connections`: connections at a time, 1 to 64.
     public var maximumConnections: Int
 
@@ -131,12 +133,14 @@ public struct CommonBackendOptions: Sendable {
         trustPEM: String? = nil,
         timeout: Duration = .seconds(20),
         proxy: HTTPEndpoint? = nil,
+        proxyCredentials: HTTPProxyCredentials? = nil,
         maximumConnections: Int = 4
     ) {
         self.baseURL = baseURL
         self.trustPEM = trustPEM
         self.timeout = timeout
         self.proxy = proxy
+        self.proxyCredentials = proxyCredentials
         self.maximumConnections = maximumConnections
     }
 
@@ -155,7 +159,9 @@ public struct CommonBackendOptions: Sendable {
         baseURL = readsBase ? section.endpoint("base_url") : nil
         trustPEM = section.certificates("ca_file")
         timeout = section.seconds("timeout", in: shortestTimeout.inSeconds...300, default: fallback)
-        proxy = section.endpoint("proxy")
+        let way = section.proxy("proxy")
+        proxy = way?.endpoint
+        proxyCredentials = way?.credentials
         maximumConnections = section.integer("max_connections", in: 1...64, default: connections)
     }
 
@@ -165,6 +171,7 @@ public struct CommonBackendOptions: Sendable {
         pool.extraTrustPEM = trustPEM
         pool.requestTimeout = timeout
         pool.proxy = proxy
+        pool.proxyCredentials = proxyCredentials
         pool.maximumConnections = maximumConnections
     }
 }

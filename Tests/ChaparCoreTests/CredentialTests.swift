@@ -80,6 +80,8 @@ private enum Sample {
     /// The key with other text in place of its line breaks.
     static func broken(by text: String) -> String { String(key.dropLast()).replacing("\n", with: text) }
 
+    static func swap(_ text: String, _ old: String, _ new: String) -> String { text.replacing(old, with: new) }
+
     static func base64(_ text: String) -> String { Data(text.utf8).base64EncodedString() }
 
     /// The text in UTF-16 with its mark; its characters are ASCII.
@@ -137,7 +139,7 @@ struct CredentialTests {
 
     static let keys: [Shape] = [
         Shape("as it is", Sample.key), Shape("a byte order mark", "\u{FEFF}\(Sample.key)"),
-        Shape("CRLF", Sample.key.replacing("\n", with: "\r\n")), Shape("CR", Sample.key.replacing("\n", with: "\r")),
+        Shape("CRLF", Sample.swap(Sample.key, "\n", "\r\n")), Shape("CR", Sample.swap(Sample.key, "\n", "\r")),
         Shape("one long line", Sample.block(Sample.body)),
         Shape("lines of 40", Sample.block(Sample.shortLines)),
         Shape("indented", "  \(Sample.broken(by: "\n  "))"), Shape("blanks at the ends", Sample.broken(by: " \n")),
@@ -157,18 +159,18 @@ struct CredentialTests {
         Shape("nothing for line breaks", Sample.broken(by: "")),
         Shape("double quotes", "\"\(Sample.key)\""), Shape("single quotes", "'\(Sample.key)'\n"),
         Shape("a JSON text", "\"\(Sample.broken(by: #"\n"#))\""),
-        Shape(#"\/ for /"#, Sample.key.replacing("/", with: #"\/"#)),
-        Shape(#"\u002B for +"#, Sample.broken(by: #"\n"#).replacing("+", with: #"\u002B"#)),
+        Shape(#"\/ for /"#, Sample.swap(Sample.key, "/", #"\/"#)),
+        Shape(#"\u002B for +"#, Sample.swap(Sample.broken(by: #"\n"#), "+", #"\u002B"#)),
         Shape("base64", Sample.base64(Sample.key)), Shape("base64 in quotes", "\"\(Sample.base64(Sample.key))\""),
         Shape("base64 without padding", String(Sample.base64(Sample.key).prefix { $0 != "=" })),
-        Shape("base64url", Sample.base64(Sample.key).replacing("+", with: "-").replacing("/", with: "_")),
+        Shape("base64url", Sample.swap(Sample.swap(Sample.base64(Sample.key), "+", "-"), "/", "_")),
         Shape("base64 twice", Sample.base64(Sample.base64(Sample.key))),
         Shape("base64 of one in quotes", Sample.base64("'\(Sample.key)'")),
         Shape("the body alone", Sample.lines(Sample.key).joined(separator: "\n")),
         Shape("DER", file: Array(Sample.der)), Shape("base64 of DER", Sample.der.base64EncodedString()),
         Shape("bytes after the value", Sample.block(Sample.longerDER.base64EncodedString())),
-        Shape("another kind in its label", Sample.key.replacing(" PRIVATE", with: " RSA PRIVATE")),
-        Shape("a label without its blanks", Sample.key.replacing("BEGIN PRIVATE KEY", with: "BEGINPRIVATEKEY")),
+        Shape("another kind in its label", Sample.swap(Sample.key, " PRIVATE", " RSA PRIVATE")),
+        Shape("a label without its blanks", Sample.swap(Sample.key, "BEGIN PRIVATE KEY", "BEGINPRIVATEKEY")),
         Shape("UTF-16", file: Sample.utf16(Sample.key)),
         Shape("UTF-16, the other way round", file: Sample.utf16(Sample.key, isLittle: false)),
     ]
@@ -185,7 +187,7 @@ struct CredentialTests {
     func kinds() throws {
         let text = Secret(Sample.parameters + Sample.ecKey)
         #expect(try PEMReader.privateKey(in: text).reveal() == Sample.ecKey)
-        let short = Sample.ecKey.replacing("iQ==", with: "iQ")
+        let short = Sample.swap(Sample.ecKey, "iQ==", "iQ")
         #expect(try PEMReader.privateKey(in: Secret(short)).reveal() == Sample.ecKey, "padding may be missing")
     }
 
@@ -203,14 +205,14 @@ struct CredentialTests {
         Lost("no last line", "-----BEGIN PRIVATE KEY-----\n\(Sample.body)\n", "cut off", "-----END PRIVATE KEY-----"),
         Lost("half of it", Sample.block(String(Sample.body.prefix(100))), "cut off", "75 of 138 bytes"),
         Lost("a letter less", Sample.block(String(Sample.body.prefix(181))), "cut off", "base64 is missing"),
-        Lost("+ turned to blanks", Sample.key.replacing("+", with: " "), "cut off"),
+        Lost("+ turned to blanks", Sample.swap(Sample.key, "+", " "), "cut off"),
         Lost("half of the DER", file: Array(Sample.der.prefix(100)), "cut off", "100 of 138 bytes"),
         Lost("no body", Sample.block(""), "damaged", "no content"),
         Lost("an ellipsis", Sample.block("\(Sample.body.prefix(60))…"), "not base64"),
         Lost("not DER", Sample.block("AAAA"), "is a damaged key: it cannot be decoded"),
         Lost("\\n without its backslash", Sample.broken(by: "n"), "lost the backslash"),
-        Lost("dashes of a word processor", Sample.key.replacing("-----", with: "—–-"), "five hyphens"),
-        Lost("a first line without end", Sample.key.replacing("KEY-----\nM", with: "KEY\nM"), "first line is damaged"),
+        Lost("dashes of a word processor", Sample.swap(Sample.key, "-----", "—–-"), "five hyphens"),
+        Lost("a first line without end", Sample.swap(Sample.key, "KEY-----\nM", "KEY\nM"), "first line is damaged"),
         Lost("a path", "/run/secrets/AuthKey.p8\n", "is the name of a file", "_file"),
         Lost("a variable", "$APNS_KEY", "is the name of a variable", "${NAME}"),
         Lost("nothing", " \n", "is empty"), Lost("something else", "hunter2", "is not a PEM key: it has no"),
@@ -231,10 +233,10 @@ struct CredentialTests {
 
     static let certificates: [Shape] = [
         Shape("as it is", Sample.certificate),
-        Shape("a byte order mark, CRLF", "\u{FEFF}\(Sample.certificate.replacing("\n", with: "\r\n"))"),
+        Shape("a byte order mark, CRLF", "\u{FEFF}\(Sample.swap(Sample.certificate, "\n", "\r\n"))"),
         Shape("a key before", "\(Sample.key)\(Sample.certificate)"), Shape("OpenSSL's trusted form", Sample.trusted),
-        Shape("the old label", Sample.certificate.replacing(" CERTIFICATE", with: " X509 CERTIFICATE")),
-        Shape("blanks for line breaks", Sample.certificate.replacing("\n", with: " ")),
+        Shape("the old label", Sample.swap(Sample.certificate, " CERTIFICATE", " X509 CERTIFICATE")),
+        Shape("blanks for line breaks", Sample.swap(Sample.certificate, "\n", " ")),
         Shape("base64", Sample.base64(Sample.certificate)),
         Shape("DER", file: Sample.certificateDER),
     ]
@@ -266,7 +268,7 @@ struct CredentialTests {
     static let account = """
         {
           "type": "service_account",
-          "private_key": "\(Sample.key.replacing("\n", with: "\\n"))",
+          "private_key": "\(Sample.swap(Sample.key, "\n", "\\n"))",
           "project_id": "courier-demo"
         }
 
@@ -274,15 +276,15 @@ struct CredentialTests {
 
     static let objects: [Shape] = [
         Shape("as it is", account),
-        Shape("a byte order mark, CRLF", "\u{FEFF}\(account.replacing("\n", with: "\r\n"))"),
-        Shape("one line", account.replacing("\n", with: " ")), Shape("single quotes", "'\(account)'"),
-        Shape("line breaks in the key", account.replacing(#"\n"#, with: "\n")),
-        Shape("line breaks and CRLF in the key", account.replacing(#"\n"#, with: "\r\n")),
-        Shape("two backslashes in the key", account.replacing(#"\n"#, with: #"\\n"#)),
+        Shape("a byte order mark, CRLF", "\u{FEFF}\(Sample.swap(account, "\n", "\r\n"))"),
+        Shape("one line", Sample.swap(account, "\n", " ")), Shape("single quotes", "'\(account)'"),
+        Shape("line breaks in the key", Sample.swap(account, #"\n"#, "\n")),
+        Shape("line breaks and CRLF in the key", Sample.swap(account, #"\n"#, "\r\n")),
+        Shape("two backslashes in the key", Sample.swap(account, #"\n"#, #"\\n"#)),
         Shape("a JSON text", JSONValue.string(account).text), Shape("base64", Sample.base64(account)),
         Shape("base64 of a JSON text", Sample.base64(JSONValue.string(account).text)),
         Shape("backslashes without quotes around", String(JSONValue.string(account).text.dropFirst().dropLast())),
-        Shape(#"\n between the members"#, account.replacing("\n", with: #"\n"#)),
+        Shape(#"\n between the members"#, Sample.swap(account, "\n", #"\n"#)),
         Shape("UTF-16", file: Sample.utf16(account)),
     ]
 
@@ -295,13 +297,13 @@ struct CredentialTests {
     }
 
     static let lostObjects: [Lost] = [
-        Lost("Python's form", account.replacing("\"", with: "'"), "Python and Ansible", "to_json"),
+        Lost("Python's form", Sample.swap(account, "\"", "'"), "Python and Ansible", "to_json"),
         Lost("Go's form", "map[private_key:MIGH type:service_account]", "Helm", "toJson"),
-        Lost("without quotation marks", account.replacing("\"", with: ""), "lost its quotation marks"),
+        Lost("without quotation marks", Sample.swap(account, "\"", ""), "lost its quotation marks"),
         Lost("cut off", String(account.prefix(150)), "is cut off"), Lost("PEM", Sample.key, "is PEM, not JSON"),
         Lost("a path", "./firebase.json", "is the name of a file"), Lost("a variable", "${KEY}", "name of a variable"),
         Lost("a list", "[]", "is not a JSON object"), Lost("something else", "hunter2", "is not JSON"),
-        Lost("a comma too many", account.replacing("demo\"", with: "demo\","), "is not JSON from byte"),
+        Lost("a comma too many", Sample.swap(account, "demo\"", "demo\","), "is not JSON from byte"),
     ]
 
     @Test("What is no key file is named, without a piece of it", arguments: lostObjects)

@@ -1,7 +1,7 @@
 extension ConfigSection {
     /// Reads the address of an HTTP proxy, which may have a user and a password; nil when the key is absent or wrong.
     package func proxy(_ key: String) -> (endpoint: HTTPEndpoint, credentials: HTTPProxyCredentials?)? {
-        record(key, "address, may have user and password")
+        record(key, "address")
         guard let text = string(key) else { return nil }
         guard let proxy = HTTPProxyCredentials.divide(text) else {
             reject(

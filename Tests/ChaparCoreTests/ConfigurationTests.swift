@@ -203,6 +203,23 @@ struct ConfigurationTests {
         #expect(!section.report.issues.map(\.description).joined().contains("planted"))
     }
 
+    @Test("A credential may stand in the place of its file's name; neither a report nor a mistake shows it")
+    func credentialInPlaceOfFile() {
+        let whole = "-----BEGIN PRIVATE KEY-----\nplanted\n-----END PRIVATE KEY-----"
+        for text in [whole, whole.replacing("\n", with: "\\n"), "'\(whole)'", #"{"private_key": "planted"}"#] {
+            let section = Self.one(text)
+            #expect(section.credentialFile("key")?.reveal() == text)
+            #expect(section.report.issues.isEmpty && section.report.settings.map(\.value) == [nil])
+            let other = Self.one(text)
+            #expect(other.privateKey("key") == nil && other.certificates("ttl_seconds") == nil)
+            #expect(other.report.issues.count == 2)
+            #expect(!other.report.issues.map(\.description).joined().contains("planted"), "\(other.report.issues)")
+        }
+        let name = Self.one("AuthKey.p8")
+        #expect(name.credentialFile("key") == nil)
+        #expect(name.report.issues.first?.problem.contains("no file AuthKey.p8") == true)
+    }
+
     @Test("A word is read in any letter case, and noted as it is spelt", arguments: ["red", "Red", "RED"])
     func words(text: String) {
         let section = Self.one(text)

@@ -1,8 +1,9 @@
 extension ConfigSection {
     /// Reads the text of the credential in the file that the key names, in any of the shapes of ``CredentialText``.
     ///
-    /// Nil when absent or unreadable.
+    /// The value may also be the credential itself, as a variable brings it. Nil when absent or unreadable.
     public func credentialFile(_ key: String) -> Secret? {
+        if let text = credentialInPlaceOfFile(key) { return text }
         guard let bytes = file(key) else { return nil }
         do throws(CredentialMistake) {
             return try CredentialText.text(of: bytes)

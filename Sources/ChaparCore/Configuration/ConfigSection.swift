@@ -291,6 +291,16 @@ public final class ConfigSection {
         }
     }
 
+    /// Returns the credential that stands in the place of a file's name, as a variable may bring it; nil for a name.
+    ///
+    /// It is noted without its value, and no message quotes it as a name that cannot be read.
+    func credentialInPlaceOfFile(_ key: String) -> Secret? {
+        guard case .scalar(let text)? = node(key)?.value, CredentialText.isContent(text) else { return nil }
+        record(key, "file")
+        report.note(join(key), nil, node(key)?.origin ?? origin)
+        return Secret(text)
+    }
+
     /// Returns the file that the key names, to be read again later; nil when the key is absent.
     ///
     /// An unreadable file is noticed only when it is read.

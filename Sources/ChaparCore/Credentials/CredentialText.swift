@@ -44,6 +44,12 @@ public enum CredentialText {
         return Secret(String(decoding: file, as: UTF8.self))
     }
 
+    /// Whether the text is a credential and not the name of the file that holds it.
+    static func isContent(_ text: String) -> Bool {
+        let inner = unwrapped(Secret(text))
+        return inner.contains("-----BEGIN") || inner.hasPrefix("{")
+    }
+
     /// Returns the text without a byte order mark, white space, quotes and base64 around it.
     static func unwrapped(_ text: Secret) -> String {
         var text = text.reveal()

@@ -289,10 +289,11 @@ struct APNsOptionsTests {
     @Test("A certificate and its key are read as secret managers hold them; a .p12 file gets the command")
     func certificateShapes() throws {
         let identity = try Self.identity()
-        for shape: (String) -> String in [
+        let shapes: [(String) -> String] = [
             { $0.replacing("\n", with: "\r\n") }, { "'\($0)'" }, { Data($0.utf8).base64EncodedString() },
             { $0.replacing("\n", with: " ") },
-        ] {
+        ]
+        for shape in shapes {
             let files = ["c.pem": shape(identity.certificatePEM), "k.pem": shape(identity.privateKeyPEM)]
             #expect(Self.read(identity, files: files).issues.isEmpty)
         }

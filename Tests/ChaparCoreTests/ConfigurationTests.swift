@@ -215,9 +215,12 @@ struct ConfigurationTests {
             #expect(other.report.issues.count == 2)
             #expect(!other.report.issues.map(\.description).joined().contains("planted"), "\(other.report.issues)")
         }
-        let name = Self.one("AuthKey.p8")
-        #expect(name.credentialFile("key") == nil)
-        #expect(name.report.issues.first?.problem.contains("no file AuthKey.p8") == true)
+        // The last is base64 of "{key}".
+        for name in ["AuthKey.p8", "/run/secrets/AuthKey", "e2tleX0"] {
+            let section = Self.one(name)
+            #expect(section.credentialFile("key") == nil)
+            #expect(section.report.issues.first?.problem.contains("no file \(name)") == true)
+        }
     }
 
     @Test("A word is read in any letter case, and noted as it is spelt", arguments: ["red", "Red", "RED"])

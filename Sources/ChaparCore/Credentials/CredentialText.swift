@@ -123,10 +123,11 @@ public enum CredentialText {
             return nil
         }
         let inner = trimmed(text.reveal())
-        let isCredential =
-            inner.contains("-----BEGIN") || inner.hasPrefix("{") || inner.hasPrefix("\"")
-            || inner.utf8.count >= 16 && inner.utf8.allSatisfy { isBase64($0) || $0 == UInt8(ascii: "\n") }
-        return isCredential ? inner : nil
+        if inner.contains("-----BEGIN") { return inner }
+        // The name of a file may be base64 of anything.
+        guard inner.utf8.count >= 16, !inner.contains("\u{FFFD}") else { return nil }
+        let isJSON = [("{", "}"), ("\"", "\""), ("'", "'")].contains { inner.hasPrefix($0) && inner.hasSuffix($1) }
+        return isJSON || inner.utf8.allSatisfy { isBase64($0) || $0 == UInt8(ascii: "\n") } ? inner : nil
     }
 
     /// Decodes base64, or base64url, with or without padding.

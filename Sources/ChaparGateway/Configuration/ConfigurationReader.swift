@@ -22,7 +22,7 @@ struct ConfigurationReader {
 
     /// Whether the file is gorush's: it has the section `core` and a platform or the paths of the API, and no backends.
     ///
-    /// Source: gorush, config/testdata/config.yml, read 2026-11.
+    /// Source: gorush v1.22, package config.
     static func isGorush(_ root: ConfigSection) -> Bool {
         let keys = Set(root.keys)
         return keys.contains("core") && !keys.contains("backends")
@@ -168,8 +168,9 @@ struct ConfigurationReader {
     private func server(_ section: ConfigSection, hasKeys: Bool) -> GatewayConfiguration.Server {
         var server = GatewayConfiguration.Server()
         server.host = Self.plainHost(section.string("host", default: server.host))
-        if let fix = Self.hostFix(server.host) {
-            section.reject("host", "\"\(server.host)\" is not an address alone", fix: fix)
+        if let meant = Self.meantHost(server.host) {
+            section.reject("host", "\"\(server.host)\" is not an address alone", fix: meant.fix)
+            server.host = meant.host  // What follows judges the host, not its form.
         }
         server.port = section.integer("port", in: 0...65535, default: server.port)
         server.maximumBodyBytes = section.integer(
@@ -213,20 +214,24 @@ struct ConfigurationReader {
         text.hasPrefix("[") && text.hasSuffix("]") ? String(text.dropFirst().dropLast()) : text
     }
 
-    /// Returns the fix for a host with a scheme, a port or a path; nil for a host alone.
-    private static func hostFix(_ text: String) -> String? {
+    /// Returns the host that is meant by one with a scheme, a port or a path, and the fix; nil for a host alone.
+    private static func meantHost(_ text: String) -> (host: String, fix: String)? {
+        let all = "0.0.0.0"
+        if text == "*" { return (all, "Write \(all) to listen on every address.") }
         var rest = text[...]
         if let scheme = rest.firstRange(of: "://") { rest = rest[scheme.upperBound...] }
         rest = rest.prefix { $0 != "/" }
         let colons = rest.count { $0 == ":" }
         guard rest.endIndex < text.endIndex || rest.startIndex > text.startIndex || colons == 1 || rest.hasPrefix("[")
-        else { return text == "*" ? "Write 0.0.0.0 to listen on every address." : nil }
+        else { return nil }
         // An address of IPv6 without brackets has no port behind it.
         guard colons == 1 || rest.hasPrefix("["), let colon = rest.lastIndex(of: ":") else {
-            return "Write host: \(rest.isEmpty ? "127.0.0.1" : rest), and the port under port."
+            let host = rest.isEmpty ? "127.0.0.1" : String(rest)
+            return (host, "Write host: \(host), and the port under port.")
         }
-        let (host, port) = (plainHost(String(rest[..<colon])), rest[rest.index(after: colon)...])
-        return "Write host: \"\(host.isEmpty ? "0.0.0.0" : host)\" and port: \(port.isEmpty ? "8080" : port)."
+        let (written, port) = (plainHost(String(rest[..<colon])), rest[rest.index(after: colon)...])
+        let host = written.isEmpty ? all : written
+        return (host, "Write host: \"\(host)\" and port: \(port.isEmpty ? "8080" : port).")
     }
 
     /// Refuses `keyless` beside API keys, and on an address that other machines reach.

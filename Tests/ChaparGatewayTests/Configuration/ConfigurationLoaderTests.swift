@@ -296,6 +296,10 @@ struct ConfigurationLoaderTests {
             let error = #expect(throws: ConfigurationError.self) { try loader.load(file) }
             #expect(error?.issues.map(\.path) == ["server.host"])
             #expect(error?.issues.first?.fix == fix, "\(error as Any)")
+            // Without keys it is judged by the address that is meant.
+            let alone = "server: { host: \"\(text)\" }\nbackends: {}"
+            let second = #expect(throws: ConfigurationError.self) { try loader.load(alone) }
+            #expect((second?.issues.count == 1) == (fix?.contains("0.0.0.0") == false), "\(second as Any)")
             return
         }
         #expect(try loader.load(file).configuration.server.host == host)

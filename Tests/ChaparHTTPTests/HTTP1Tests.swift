@@ -214,6 +214,7 @@ struct HTTP1Tests {
             }
             let failure = await pool.failure(of: .post(bytes: 1))
             #expect(failure?.cause == .proxy)
+            #expect(failure?.detail.contains("user and password in proxy") == true, "\(failure as Any)")
             #expect(failure?.detail.contains("planted") == false)
         }
         try await proxy.close()

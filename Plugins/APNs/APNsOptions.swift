@@ -190,7 +190,7 @@ extension APNsOptions {
 
     private static func key(_ section: ConfigSection, isWanted: Bool) -> Credential? {
         let pem = section.secret("key")
-        let file = section.file("key_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        let file = section.credentialFile("key_file")
         guard isWanted else {
             _ = section.string("key_id")
             _ = section.string("team_id")
@@ -232,8 +232,8 @@ extension APNsOptions {
     }
 
     private static func certificate(_ section: ConfigSection, isWanted: Bool) -> Credential? {
-        let chain = section.file("certificate_file").map { String(decoding: $0, as: UTF8.self) }
-        let keyFile = section.file("certificate_key_file").map { String(decoding: $0, as: UTF8.self) }
+        let chain = section.credentialFile("certificate_file")
+        let keyFile = section.credentialFile("certificate_key_file")
         guard isWanted else { return nil }
         guard section.has("certificate_file") else {
             section.missing("certificate_file", "the path of the certificate that belongs to certificate_key_file, PEM")
@@ -241,13 +241,13 @@ extension APNsOptions {
         }
         guard let chain else { return nil }
         // One file may hold both.
-        let key = keyFile ?? (chain.contains("PRIVATE KEY-----") ? chain : nil)
+        let key = keyFile ?? (PEMReader.holdsKey(chain) ? chain : nil)
         if key == nil, !section.has("certificate_key_file") {
             section.missing("certificate_key_file", "the path of the certificate's private key, PEM")
         }
         guard let key else { return nil }
         do throws(APNsCertificate.Mistake) {
-            return .certificate(try APNsCertificate(chainPEM: chain, keyPEM: Secret(key)))
+            return .certificate(try APNsCertificate(chainPEM: chain.reveal(), keyPEM: key))
         } catch {
             let isKey = error.part == .key && keyFile != nil
             section.reject(isKey ? "certificate_key_file" : "certificate_file", error.problem, fix: error.fix)

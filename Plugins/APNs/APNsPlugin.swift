@@ -19,6 +19,7 @@ extension BackendFactory {
     /// - and those of ``CommonBackendOptions``: `base_url`, `ca_file`, `timeout`, `proxy`, `max_connections`.
     public static let apns = BackendFactory(
         APNsBackend.kind,
+        otherNames: ["apple", "ios", "apn"],
         summary: "Apple Push Notification service",
         reasons: APNsRejections.outcomes
     ) { section, context in

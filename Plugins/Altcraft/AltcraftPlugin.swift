@@ -146,7 +146,8 @@ extension AltcraftAuth {
             return nil
         }
         defer { own.finish() }
-        guard let kindName = own.requiredString("kind", "rtoken or jwt") else { return nil }
+        guard let written = own.requiredString("kind", "rtoken or jwt") else { return nil }
+        let kindName = Suggestion.same(as: written, among: Kind.allCases.map(\.rawValue)) ?? written
         switch Kind(rawValue: kindName) {
         case .rtoken?:
             guard let token = own.secret("rtoken") else {
@@ -156,8 +157,9 @@ extension AltcraftAuth {
             return AltcraftAuth(rToken: token, time: context.time)
         case .jwt?:
             guard let name = own.requiredString("provider", "url, file, command or sign") else { return nil }
-            guard let provider = Provider(rawValue: name) else {
-                own.rejectWord("provider", name, Provider.allCases.map(\.rawValue))
+            let words = Provider.allCases.map(\.rawValue)
+            guard let provider = Suggestion.same(as: name, among: words).flatMap(Provider.init) else {
+                own.rejectWord("provider", name, words)
                 return nil
             }
             let checksSubject = own.bool("check_subject", default: false)
@@ -240,7 +242,7 @@ extension AltcraftAuth {
 extension AltcraftSigner {
     fileprivate static func read(_ section: ConfigSection, _ context: BackendContext) -> AltcraftSigner? {
         let algorithm = section.choice("alg", default: Algorithm.rs256)
-        let fromFile = section.file("key_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        let fromFile = section.credentialFile("key_file")
         if section.has("key"), section.has("key_file") {
             section.reject("key_file", "cannot stand beside key", fix: "Keep one of the two.")
         }

@@ -7,8 +7,9 @@ extension ChabokOptions {
         let before = section.report.issues.count
         let environment = section.requiredString("environment", "sandbox or production; there is no default").flatMap {
             word -> Environment? in
-            let environment = Environment(rawValue: word)
-            if environment == nil { section.rejectWord("environment", word, Environment.allCases.map(\.rawValue)) }
+            let words = Environment.allCases.map(\.rawValue)
+            let environment = Suggestion.same(as: word, among: words).flatMap(Environment.init)
+            if environment == nil { section.rejectWord("environment", word, words) }
             return environment
         }
         let appID = section.string("app_id")

@@ -128,9 +128,9 @@ extension FCMOptions {
     }
 
     private static func credential(_ section: ConfigSection, auth: () -> (any AuthStrategy)?) -> Credential? {
-        let file = section.file("service_account_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        let file = section.credentialFile("service_account_file")
         let text = section.secret("service_account")
-        let user = section.file("authorized_user_file").map { Secret(String(decoding: $0, as: UTF8.self)) }
+        let user = section.credentialFile("authorized_user_file")
         let keys = ["service_account_file", "service_account", "authorized_user_file", "auth"].filter(section.has)
         if keys.isEmpty {
             if legacyKeys.allSatisfy({ !section.has($0) }) {

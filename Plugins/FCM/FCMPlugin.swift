@@ -17,6 +17,7 @@ extension BackendFactory {
     ///   `max_connections`.
     public static let fcm = BackendFactory(
         FCMBackend.kind,
+        otherNames: ["firebase", "gcm", "google", "android"],
         summary: "Firebase Cloud Messaging, HTTP v1",
         reasons: FCMRejections.outcomes
     ) { section, context in

@@ -34,7 +34,8 @@ extension HMSOptions {
         let demotes = section.bool("demote_without_right", default: true)
         let userType = section.choice("ios_target_user_type", default: TargetUserType.formal)
         let badgeClass = section.string("badge_class")
-        let category = section.string("default_category") ?? "MARKETING"
+        let written = section.string("default_category") ?? "MARKETING"
+        let category = Suggestion.same(as: written, among: HMSScene.categories) ?? written
         if !HMSScene.categories.contains(category) {
             let known = HMSScene.categories.sorted()
             let nearest = Suggestion.nearest(to: category, among: known).map { "Did you mean \"\($0)\"? " } ?? ""
@@ -103,14 +104,14 @@ extension HMSOptions {
         }
         let secret = section.secret("client_secret")
         let clientID = digits(section, "client_id", "the OAuth client's id, usually the app's")
-        let file = section.file("service_account_file")
+        let file = section.credentialFile("service_account_file")
         if section.has("service_account_file") {
             if let wrong = ["client_secret", "client_id"].first(where: { section.has($0) }) {
                 section.reject(wrong, "stands beside service_account_file", fix: "Keep one of the two ways to sign in.")
             }
             guard let file else { return nil }
             do throws(HMSServiceAccount.Mistake) {
-                return .serviceAccount(try HMSServiceAccount(json: file))
+                return .serviceAccount(try HMSServiceAccount(json: Array(file.reveal().utf8)))
             } catch {
                 section.reject("service_account_file", error.problem, fix: error.fix)
                 return nil

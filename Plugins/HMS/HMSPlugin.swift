@@ -29,6 +29,7 @@ extension BackendFactory {
     ///   `max_connections` (default 8).
     public static let hms = BackendFactory(
         HMSBackend.kind,
+        otherNames: ["huawei", "hcm", "harmony"],
         summary: "Huawei Push Kit",
         reasons: HMSRejections.outcomes
     ) { section, context in

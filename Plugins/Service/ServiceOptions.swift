@@ -83,14 +83,15 @@ extension ServiceOptions {
     private static func audience(_ section: ConfigSection) -> BackendAudience {
         var audience = BackendAudience()
         for word in section.strings("services") ?? [] {
-            if let service = TokenService.named(word) {
+            if let service = TokenService.named(word) ?? TokenService.named(word.lowercased()) {
                 audience.services.insert(service)
             } else {
                 section.rejectWord("services", word, TokenService.known.map(\.rawValue) + ["x-name"])
             }
         }
         for word in section.strings("recipients") ?? [] {
-            if let form = forms.first(where: { $0.rawValue == word }) {
+            let name = Suggestion.same(as: word, among: forms.map(\.rawValue))
+            if let form = forms.first(where: { $0.rawValue == name }) {
                 audience.forms.insert(form)
             } else {
                 section.rejectWord("recipients", word, forms.map(\.rawValue))

@@ -107,6 +107,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
         var configuration = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
         configuration.extraTrustPEM = settings.trustPEM
         configuration.proxy = settings.proxy
+        configuration.proxyCredentials = settings.proxyCredentials
         configuration.maximumConnections = 1
         configuration.requestTimeout = settings.refreshTimeout
         return configuration

@@ -84,6 +84,7 @@ extension OAuth2Settings {
         }
         trustPEM = site.common.trustPEM
         proxy = site.common.proxy
+        proxyCredentials = site.common.proxyCredentials
     }
 }
 

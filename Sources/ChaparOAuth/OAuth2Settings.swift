@@ -60,6 +60,8 @@ public struct OAuth2Settings: Sendable {
     public var trustPEM: String?
     /// The HTTP proxy to the token endpoint.
     public var proxy: HTTPEndpoint?
+    /// The user and the password that the proxy asks for; nil for a proxy that asks for none.
+    public var proxyCredentials: HTTPProxyCredentials?
 
     /// Makes the default settings of a client.
     public init(base: HTTPBaseURL, clientID: String) {

@@ -29,7 +29,14 @@ final class FileOwnership: Sendable {
         let lockPath = path + ".lock"
         let descriptor = open(lockPath, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else {
-            throw .failed("cannot open \(lockPath): \(String(cString: strerror(errno)))")
+            let reason = errno
+            let folder = FolderPath.place(of: path)
+            guard reason == ENOENT, !FileManager.default.fileExists(atPath: folder) else {
+                throw .failed("cannot open \(lockPath): \(String(cString: strerror(reason)))")
+            }
+            throw .failed(
+                "the folder \(folder) of the store is not there: make it, writable for the account that runs the gateway"
+            )
         }
         guard flock(descriptor, LOCK_EX | LOCK_NB) == 0 else {
             let reason = errno

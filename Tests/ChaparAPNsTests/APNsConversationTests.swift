@@ -250,6 +250,10 @@ struct APNsConversationTests {
         #expect(findings["clock"]?.finding.contains("7200 s behind") == true)
         #expect(findings["credentials"]?.verdict == .failure)
         #expect(findings["credentials"]?.fix?.contains("key_id") == true)
+        var early = HTTPAnswer.apns(403, "InvalidProviderToken")
+        early.headers = [HTTPHeader("date", "Wed, 31 Dec 2025 22:00:00 GMT")]
+        let ahead = try await Self.diagnose(.success(early))
+        #expect(ahead["credentials"]?.fix?.contains("clock is 7200 s ahead of Apple's") == true, "\(ahead)")
         for cause in [HTTPFailure.Cause.connect, .tls, .protocolNotNegotiated, .proxy, .credentials, .deadline] {
             let failed = try await Self.diagnose(.failure(HTTPFailure(.notProcessed, cause, "it failed")))
             #expect(failed["reachability"]?.verdict == .failure)

@@ -39,8 +39,12 @@ struct APNsOptionsTests {
     func variants() throws {
         let secret = Self.read([("key", sampleKey.pem)], without: ["key_file"])
         #expect(secret.issues.isEmpty)
-        let oneLine = Self.read([("key", sampleKey.pem.replacing("\n", with: "\\n"))], without: ["key_file"])
-        #expect(oneLine.issues.isEmpty, "an environment variable often has its line breaks written out")
+        let (pem, base64) = (sampleKey.pem, Data(sampleKey.pem.utf8).base64EncodedString())
+        for shape in [pem.replacing("\n", with: "\\n"), pem.replacing("\n", with: " "), "\"\(pem)\"", base64] {
+            #expect(Self.read([("key", shape)], without: ["key_file"]).issues.isEmpty, "as a variable holds it")
+            let file = ["AuthKey_K3YID12345.p8": "\u{FEFF}\(shape)\r\n"]
+            #expect(Self.read(files: file).issues.isEmpty, "as a file holds it")
+        }
         for word in ["sandbox", "development"] {
             let options = try #require(Self.read([("environment", word), ("port", "2197")]).options)
             #expect(options.environment == .development)
@@ -63,7 +67,24 @@ struct APNsOptionsTests {
         var testDescription: String { name }
     }
 
-    static let rsaKey = "-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\n"
+    /// Made for these tests; it protects nothing.
+    static let rsaKey = """
+        -----BEGIN RSA PRIVATE KEY-----
+        MIICXgIBAAKBgQDORotOPUeUvAlkyanTgNMwbW1SaqESeWtI165iOm3XbrAl679P
+        5y0HUvOohOTOOXpJkoJNlO25uegdgeHL5NtU/9a5GfLMIlkfEPblgbdYnMIi+CVD
+        i4THxch5Z74le1j+SIVYJm9R8XcBXcdp/rvlOm8d0PY7RyEQEYE9MQgM7wIDAQAB
+        AoGBAMoa7FrYR84+/qU1waNtUX7deIOL3g2P0cIpML8lqIGv/f7poSTUyJWofPvc
+        WaKFRn/XgLwq81FKCVb/7xArR4mZGgAWx4DcBjShhq6Dr+rzqqjRH1oJ85JZbVYa
+        NslaORIrCnI2is3jLYZ5otnUhYi3EAb4fLfS85Bl8rVY12zBAkEA99NoWlS7OqeH
+        w1DG1XoOhQ+x0QE8Rt+4u+XUrlToc+dX8j5mawyL2RhzmnoN0tZ/i04apRKDUob3
+        IK6sNC1UqQJBANUUS18G648D5Ewe50+Lc7NNmyibcbXY6vI4kZbl2fH8Pr5kzu5p
+        qUlkr9RUF4V5UXoFm2awINNOgqoZsY27O9cCQQCandMlSGfnmE4jlWn4Fkaozbnq
+        5BJvRXVEBYhDm8XLSjKceEH9174InDDD2BJ30EuS5g/JnVtBSeM1CMV3aDDBAkAv
+        QDnaj8lKxJ0quCupOw5kM5B1t8rGfZzUK/E1GjFzdPFg/S/aNLoimV5YYnF42sdT
+        nMyyP9p3oVBeciYqfNuvAkEAozCEKcRSmIG6MscWAWEKriUB1UvqWcIi3GcN/8BN
+        iyBKWU7mtlq6xmlqRPyUv5aDJXd8no94q1Ae59DSedItdQ==
+        -----END RSA PRIVATE KEY-----
+        """
     static let ed25519 = """
         -----BEGIN PRIVATE KEY-----
         MC4CAQAwBQYDK2VwBCIEIJ1hsZ3v/VpguoRK9JLsLMREScVpezJpGXA7rAMcrn9g
@@ -263,6 +284,21 @@ struct APNsOptionsTests {
         let now = try APNsBackend.scripted(ScriptedTransport(), options: options, time: ManualTime(Date()))
         #expect(now.credentialProblem(at: Date()) == nil)
         #expect(await now.send(PushNotification(title: "x"), to: [recipient()])[0].acceptance != nil)
+    }
+
+    @Test("A certificate and its key are read as secret managers hold them; a .p12 file gets the command")
+    func certificateShapes() throws {
+        let identity = try Self.identity()
+        let shapes: [(String) -> String] = [
+            { $0.replacing("\n", with: "\r\n") }, { "'\($0)'" }, { Data($0.utf8).base64EncodedString() },
+            { $0.replacing("\n", with: " ") },
+        ]
+        for shape in shapes {
+            let files = ["c.pem": shape(identity.certificatePEM), "k.pem": shape(identity.privateKeyPEM)]
+            #expect(Self.read(identity, files: files).issues.isEmpty)
+        }
+        let issues = Self.read(identity, files: ["c.pem": "0\u{10}\u{2}\u{1}\u{3}0\u{B}abcdefghijk"]).issues
+        #expect(issues.count == 1 && issues.first?.contains("openssl pkcs12 -legacy") == true, "\(issues)")
     }
 
     @Test("One file may hold certificate and key")

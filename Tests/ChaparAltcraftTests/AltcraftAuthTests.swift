@@ -180,7 +180,7 @@ struct AltcraftAuthTests {
         let rsa = try _RSA.Signing.PrivateKey(keySize: .bits2048)
         let other = try AltcraftSigner(
             .rs256,
-            keyPEM: Secret(rsa.pemRepresentation),
+            keyPEM: Secret(Data(rsa.pemRepresentation.utf8).base64EncodedString()),  // As a secret manager holds it.
             users: .init(databaseID: 12, matching: "email")
         )
         let second = try #require(try await other.jwt(for: Self.ada)).reveal().split(separator: ".").map(String.init)

@@ -121,6 +121,135 @@ struct ConfigurationTests {
         #expect(Suggestion.nearest(to: word, among: ["topic", "team_id", "environment"]) == expected)
     }
 
+    private static func one(_ value: String, isQuoted: Bool = false) -> ConfigSection {
+        var node = map([("key", .scalar(value)), ("ttl_seconds", .scalar(value))])
+        if case .map(var entries) = node.value {
+            for index in entries.indices { entries[index].node.isQuoted = isQuoted }
+            node.value = .map(entries)
+        }
+        return ConfigSection(node, path: "server", report: ConfigReport(), files: NoFiles())
+    }
+
+    @Test(
+        "Whole numbers are read as templates write them, and no others",
+        arguments: [
+            ("5000000", 5_000_000), ("5e+06", 5_000_000), ("5E6", 5_000_000), ("65536.0", 65536), ("1e3", 1000),
+            ("+7", 7), ("0.5", nil), ("1e-3", nil), ("0x10", nil), ("nan", nil), ("inf", nil), ("1e400", nil),
+            ("9007199254740993.0", nil), ("1e17", nil), ("5_000", nil), ("", nil), ("12 ", nil),
+        ] as [(String, Int?)]
+    )
+    func wholeNumbers(text: String, number: Int?) {
+        let section = Self.one(text)
+        #expect(section.integer("key", in: 0...Int.max, default: -1) == number ?? -1)
+        #expect(section.report.issues.isEmpty == (number != nil))
+        #expect(section.report.settings.last?.value == number.map { String($0) })
+    }
+
+    @Test(
+        "Truth values are read in any letter case; in quotes only true and false",
+        arguments: [
+            ("true", true, true), ("True", true, true), ("TRUE", true, true), ("False", false, false),
+            ("yes", true, nil), ("Yes", true, nil), ("ON", true, nil), ("No", false, nil), ("off", false, nil),
+            ("1", nil, nil), ("maybe", nil, nil),
+        ] as [(String, Bool?, Bool?)]
+    )
+    func truth(text: String, plain: Bool?, quoted: Bool?) {
+        for (value, isQuoted) in [(plain, false), (quoted, true)] {
+            let section = Self.one(text, isQuoted: isQuoted)
+            let read = section.bool("key", default: !(value ?? true))
+            #expect(section.report.issues.isEmpty == (value != nil))
+            if let value { #expect(read == value) }
+        }
+    }
+
+    @Test(
+        "A span with a unit is named with the number of seconds to write",
+        arguments: [
+            ("24h", "86400"), ("1h30m", "5400"), ("500ms", "0.5"), ("2 days", "172800"), ("15 minutes", "900"),
+            ("PT15M", "900"), ("P1DT1H", "90000"), ("1w", "604800"), ("90S", "90"), ("soon", nil), ("h", nil),
+            ("10 parsecs", nil), ("1h-", nil),
+        ] as [(String, String?)]
+    )
+    func spans(text: String, seconds: String?) {
+        let section = Self.one(text)
+        _ = section.seconds("key", in: 0...1e6, default: .seconds(1))
+        _ = section.integer("ttl_seconds", in: 0...100, default: 1)
+        #expect(section.report.issues.count == 2)
+        let fix = seconds.map { "Write \($0), the number of seconds." }
+        #expect(section.report.issues.allSatisfy { $0.fix == fix }, "\(section.report.issues)")
+    }
+
+    @Test(
+        "The address of a proxy may have a user and a password, which no report shows",
+        arguments: [
+            ("http://proxy.example:3128", "http://proxy.example:3128", nil, nil),
+            ("http://u:planted@proxy.example:3128", "http://proxy.example:3128", "u", "planted"),
+            ("http://u%40x:planted%2F%3A@[::1]:3128/", "http://[::1]:3128", "u@x", "planted/:"),
+            ("http://u:planted/@a@proxy.example", "http://proxy.example", "u", "planted/@a"),
+            ("http://u:100%planted@proxy.example", "http://proxy.example", "u", "100%planted"),
+            ("http://u@proxy.example", "http://proxy.example", "u", ""),
+            ("http://u%3Ax:planted@proxy.example", nil, nil, nil), ("http://u:planted%0A@proxy.example", nil, nil, nil),
+            ("http://u:planted@proxy.example:port", nil, nil, nil), ("u:planted@proxy.example:3128", nil, nil, nil),
+        ] as [(String, String?, String?, String?)]
+    )
+    func proxies(text: String, endpoint: String?, user: String?, password: String?) {
+        let section = Self.one(text)
+        let proxy = section.proxy("key")
+        #expect(proxy?.endpoint.description == endpoint)
+        #expect(proxy?.credentials?.user == user && proxy?.credentials?.password.reveal() == password)
+        #expect(section.report.issues.isEmpty == (endpoint != nil))
+        let shown = section.report.issues.map(\.description) + section.report.settings.map { $0.value ?? "" }
+        #expect(endpoint == nil || !shown.joined().contains("planted"), "\(shown)")
+        #expect(!section.report.issues.map(\.description).joined().contains("planted"))
+    }
+
+    @Test("A credential may stand in the place of its file's name; neither a report nor a mistake shows it")
+    func credentialInPlaceOfFile() {
+        let whole = "-----BEGIN PRIVATE KEY-----\nplanted\n-----END PRIVATE KEY-----"
+        for text in [whole, whole.replacing("\n", with: "\\n"), "'\(whole)'", #"{"private_key": "planted"}"#] {
+            let section = Self.one(text)
+            #expect(section.credentialFile("key")?.reveal() == text)
+            #expect(section.report.issues.isEmpty && section.report.settings.map(\.value) == [nil])
+            let other = Self.one(text)
+            #expect(other.privateKey("key") == nil && other.certificates("ttl_seconds") == nil)
+            #expect(other.report.issues.count == 2)
+            #expect(!other.report.issues.map(\.description).joined().contains("planted"), "\(other.report.issues)")
+        }
+        // The last is base64 of "{key}".
+        for name in ["AuthKey.p8", "/run/secrets/AuthKey", "e2tleX0"] {
+            let section = Self.one(name)
+            #expect(section.credentialFile("key") == nil)
+            #expect(section.report.issues.first?.problem.contains("no file \(name)") == true)
+        }
+    }
+
+    @Test("A word is read in any letter case, and noted as it is spelt", arguments: ["red", "Red", "RED"])
+    func words(text: String) {
+        let section = Self.one(text)
+        #expect(section.choice("key", default: Color.green) == .red)
+        #expect(section.report.issues.isEmpty)
+        #expect(section.report.settings.last?.value == "red")
+        #expect(Suggestion.same(as: "a", among: ["A", "a"]) == "a", "the same word goes before")
+    }
+
+    @Test(
+        "Other names of a platform suggest its kind, and letter case makes no difference",
+        arguments: [("firebase", "null"), ("GCM", "null"), ("nul", "null"), ("zzz", nil), ("Null", nil)]
+            as [(String, String?)]
+    )
+    func otherNames(word: String, suggested: String?) throws {
+        let factory = BackendFactory("null", otherNames: ["firebase", "gcm"], summary: "") { _, _ in NullBackend() }
+        let report = ConfigReport()
+        let node = Self.map([("droid", Self.map([("kind", .scalar(word))]).value)])
+        let section = ConfigSection(node, path: "backends", report: report, files: NoFiles())
+        let made = try BackendRegistry([factory]).backends(in: section) {
+            BackendContext(name: $0, http: NoTransport(), logger: Logger(label: "test"))
+        }
+        #expect(made.isEmpty == (word != "Null"))
+        let hint = suggested.map { "Did you mean \"\($0)\"? " } ?? ""
+        #expect(report.issues.first?.fix == (word == "Null" ? nil : "\(hint)Allowed: null."))
+    }
+
     @Test("The registry makes backends by kind and names every mistake of each")
     func registry() throws {
         let factory = BackendFactory("null", summary: "takes everything") { section, _ in

@@ -54,12 +54,12 @@ struct GoogleCredentialTests {
         ("private_key_id", "", "private_key_id is empty"), ("client_email", 7, "client_email is empty or no text"),
         ("token_uri", nil, "token_uri is missing"), ("token_uri", "ftp://x", "token_uri is not an https address"),
         ("token_uri", "http://example.com/token", "token_uri is not an https address"),
-        ("private_key", "hunter2", "private_key is not a PEM private key"),
+        ("private_key", "hunter2", "private_key is not a PEM key"),
         (
             "private_key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n",
-            "private_key is not an RSA key"
+            "private_key is a damaged key"
         ),
-        ("private_key", #"-----BEGIN PRIVATE KEY-----\nAAAA"#, "two characters instead of line breaks"),
+        ("private_key", #"-----BEGIN PRIVATE KEY-----\nAAAA"#, "private_key is a damaged key, cut off"),
         ("project_info", [:], "google-services.json"),
     ]
 
@@ -73,8 +73,37 @@ struct GoogleCredentialTests {
 
     @Test("A file that is no JSON says so")
     func noJSON() {
-        let error = #expect(throws: GoogleCredentialMistake.self) { try GoogleServiceAccount(json: Secret("{")) }
-        #expect(error?.problem == "is not a JSON object")
+        for (text, problem) in [("{", "is cut off"), ("[]", "is not a JSON object"), ("hunter2", "is not JSON")] {
+            let error = #expect(throws: GoogleCredentialMistake.self) { try GoogleServiceAccount(json: Secret(text)) }
+            #expect(error?.problem.hasPrefix(problem) == true)
+        }
+    }
+
+    @Test("A file is read as environment variables and secret managers hold it, and a key of another kind is named")
+    func shapes() throws {
+        let file = try #require(Self.file)
+        let wanted = try GoogleServiceAccount(json: Secret(file)).email
+        let shapes = [
+            "'\(file)'", Data(file.utf8).base64EncodedString(), JSONValue.string(file).text,
+            file.replacing(#"\n"#, with: #"\\n"#), file.replacing(#"\n"#, with: "\n"),
+        ]
+        for shape in shapes {
+            let account = try GoogleServiceAccount(json: Secret(shape))
+            #expect(account.email == wanted)
+            _ = try account.assertion(scope: FCMAuth.messagingScope, now: Date())
+        }
+        let other = try Self.changed(
+            "private_key",
+            to: """
+                -----BEGIN PRIVATE KEY-----
+                MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgsGVR+RrLIBHe8n69
+                6PpgLu7R6BHYj/zR7sb/DEelS5ChRANCAAQRSRRQj0IDvXhPwnjVerC8YBt+UFcc
+                QRo2dUQDqw8W0lPj1SsQUVBm7P/hrHSXdpm96yxQiCrCww01D0DD3yWJ
+                -----END PRIVATE KEY-----
+                """
+        )
+        let error = #expect(throws: GoogleCredentialMistake.self) { try GoogleServiceAccount(json: other) }
+        #expect(error?.problem == "is not an RSA key of at least 2048 bits: it is a P-256 key")
     }
 
     @Test("The token endpoint may be on this machine in clear, and nowhere else")

@@ -108,7 +108,7 @@ struct HMSPluginTests {
         ),
         Mistake(values: [("service_account_file", .scalar("text.json"))], words: ["is not JSON"]),
         Mistake(values: [("service_account_file", .scalar("empty.json"))], words: ["has no key_id"]),
-        Mistake(values: [("service_account_file", .scalar("key.json"))], words: ["not an RSA key"]),
+        Mistake(values: [("service_account_file", .scalar("key.json"))], words: ["private_key that is a damaged key"]),
         Mistake(
             values: plain + [("receipts", .map([]))],
             words: ["receipts.user: is missing", "receipts.secret: is missing"]

@@ -199,6 +199,34 @@ struct ConnectTests {
     }
 
     @Test(
+        "A proxy gets the user and the password; one that does not take them is named, they are not",
+        arguments: [("user", "pass:wörd", true), ("user", "planted", false), ("", "", false)]
+    )
+    func proxyCredentials(user: String, password: String, isTaken: Bool) async throws {
+        // RFC 7617, section 2.1: UTF-8 before base64.
+        let proxy = try await proxy(credentials: "dXNlcjpwYXNzOnfDtnJk")
+        try await withServer { server in
+            let change: (inout HTTPPoolConfiguration) -> Void = {
+                $0.proxy = HTTPEndpoint(scheme: .http, host: "127.0.0.1", port: proxy.port)
+                guard !user.isEmpty else { return }
+                $0.proxyCredentials = HTTPProxyCredentials(user: user, password: Secret(password))
+            }
+            try await withPool(port: server.port, host: "localhost", change) { pool in
+                guard !isTaken else {
+                    #expect(await pool.replies(to: .posts(5)).statuses.count == 5)
+                    return
+                }
+                let failure = await pool.failure(of: .post(bytes: 1))
+                #expect(failure?.cause == .proxy)
+                let words = user.isEmpty ? "it wants a user and a password" : "it does not take the user and password"
+                #expect(failure?.detail.contains(words) == true, "\(failure as Any)")
+                #expect(failure?.detail.contains("planted") == false)
+            }
+        }
+        try await proxy.close()
+    }
+
+    @Test(
         "A proxy that refuses the tunnel fails the calls at once",
         arguments: [
             "HTTP/1.1 407 Proxy Authentication Required\r\n\r\n", "HTTP/1.1 502 Bad Gateway\r\n\r\n", "what?\r\n\r\n",

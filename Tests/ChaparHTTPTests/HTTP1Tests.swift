@@ -198,6 +198,29 @@ struct HTTP1Tests {
         try await server.stop()
     }
 
+    @Test("A proxy gets the user and the password", arguments: [true, false])
+    func proxyCredentials(isRight: Bool) async throws {
+        let proxy = try await proxy(credentials: "dXNlcjpwYXNzOnfDtnJk")
+        let server = try await HTTP1Server.start(withTLS: true)
+        let change: (inout HTTPPoolConfiguration) -> Void = {
+            $0.proxy = HTTPEndpoint(scheme: .http, host: "127.0.0.1", port: proxy.port)
+            let password = Secret(isRight ? "pass:wörd" : "planted")
+            $0.proxyCredentials = HTTPProxyCredentials(user: "user", password: password)
+        }
+        try await withPool(server.url, change) { pool in
+            guard !isRight else {
+                #expect(await pool.status(of: .post(bytes: 1)) == 200)
+                return
+            }
+            let failure = await pool.failure(of: .post(bytes: 1))
+            #expect(failure?.cause == .proxy)
+            #expect(failure?.detail.contains("user and password in proxy") == true, "\(failure as Any)")
+            #expect(failure?.detail.contains("planted") == false)
+        }
+        try await proxy.close()
+        try await server.stop()
+    }
+
     @Test("The policy's fields are sent; a retired connection is replaced")
     func policy() async throws {
         let policy = PolicyTests.Policy(retiring: 200 + 3)

@@ -104,6 +104,13 @@ struct SQLiteFileTests {
         }
     }
 
+    @Test("A store in a folder that is not there is refused with the folder's name")
+    func missingFolder() {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID().uuidString)").path
+        let error = #expect(throws: StoreError.self) { try FileOwnership(of: folder + "/chapar.db") }
+        #expect(error?.description.contains("the folder \(folder) of the store is not there: make it") == true)
+    }
+
     @Test(
         "New work is refused once the write-ahead log is gone, cut or written over; a log without its name is saved at the end",
         arguments: ["removed", "replaced", "emptied", "cut", "written over"]

@@ -67,6 +67,8 @@ struct DocumentLinksTests {
         ("make API keys and change them", ["chapar keys create", "rotate", "scopes"]),
         ("serve HTTPS", ["server.tls", "trusted_proxies"]),
         ("keep secrets out of the file", ["${", "file:"]),
+        ("find out why a key cannot be read", ["openssl", "is cut off"]),
+        ("go through a proxy with a password", ["`proxy`", "password"]),
         ("back the store up and restore it", ["chapar backup", "chapar restore"]),
         ("upgrade, and go back", ["older", "backup"]),
         ("know what to alert on", ["chapar_queue_oldest_age_seconds", "chapar_ledger_difference"]),

@@ -34,6 +34,18 @@ extension Trait where Self == ConditionTrait {
 
 @Suite("The platforms of the program", .timeLimit(.minutes(1)))
 struct PlatformsTests {
+    @Test(
+        "The names under which people look for a platform suggest its kind",
+        arguments: [
+            ("firebase", "fcm"), ("GCM", "fcm"), ("apple", "apns"), ("ios", "apns"), ("huawei", "hms"),
+            ("apn", "apns"), ("one-signal", "onesignal"),
+        ]
+    )
+    func otherNames(word: String, kind: String) throws {
+        guard Platforms.registered.contains(kind) else { return }
+        #expect(try BackendRegistry(Plugins.program.backends).nearestKind(to: word) == kind)
+    }
+
     @Test("Every plugin of the tree is registered")
     func registered() throws {
         let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..").standardizedFileURL

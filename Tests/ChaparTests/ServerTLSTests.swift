@@ -61,6 +61,14 @@ struct ServerTLSTests {
             #expect(try await curl(["--cacert", newTrust, url]).status == 0)
             #expect(try await curl(["--cacert", oldTrust, url]).status != 0)
 
+            // As secret managers hold them; what is no key is named.
+            _ = try write(Data(second.certificatePEM.utf8).base64EncodedString(), "server.pem", rig)
+            _ = try write("'\(second.privateKeyPEM.replacing("\n", with: "\\n"))'", "server.key", rig)
+            #expect(try await Program.run(["check", "--config", rig.config]).status == 0)
+            _ = try write(second.certificatePEM, "server.key", rig)
+            let swapped = try await Program.run(["check", "--config", rig.config])
+            #expect((swapped.output + swapped.errors).contains("server.tls.key_file: is a certificate, not a key"))
+
             // A key that is another certificate's: nothing is reloaded.
             _ = try write(first.privateKeyPEM, "server.key", rig)
             gateway.child.send(SIGHUP)

@@ -103,7 +103,8 @@ enum APNsRejections {
         "Forbidden": Rule(.configuration, "Apple forbids this: check that key, team and topic belong together."),
         "InvalidProviderToken": Rule(
             .configuration,
-            "Apple does not take the provider token: check that key_id, team_id and the key file belong together."
+            "Apple does not take the provider token: check that key_id, team_id and the key file belong together, "
+                + "and that this machine's clock is not ahead."
         ),
         "MissingProviderToken": Rule(.configuration, "Apple saw neither a certificate nor a token: set key_file."),
         "UnrelatedKeyIdInToken": Rule(.replay, "The connection began with another key: check key_id."),
@@ -203,6 +204,7 @@ extension APNsRejections {
         }
         let reason = body.reason ?? "http_\(answer.status)"
         let rule = rule(for: body.reason ?? "", status: answer.status)
+        let detail = clockDetail(reason, answer, context) ?? rule.detail
         func refused(
             _ kind: Refusal.Kind,
             _ advice: Refusal.Advice,
@@ -212,7 +214,7 @@ extension APNsRejections {
                 Refusal(
                     kind,
                     reason: reason,
-                    detail: rule.detail,
+                    detail: detail,
                     status: answer.status,
                     advice: advice,
                     invalidation: invalidation
@@ -242,6 +244,16 @@ extension APNsRejections {
         case .retry: return .final(refused(.platform, .retry(after: wait)))
         case .channelGone: return .final(refused(.token, .never))
         }
+    }
+
+    /// Returns the sentence for a provider token from the future, when the answer tells how far this machine's clock is
+    /// ahead.
+    private static func clockDetail(_ reason: String, _ answer: HTTPAnswer, _ context: Context) -> String? {
+        guard reason == "InvalidProviderToken", let date = answer.date else { return nil }
+        let skew = Int(clamping: context.started.timeIntervalSince(date).rounded())
+        guard skew > 60 else { return nil }
+        return "Apple does not take the provider token: this machine's clock is \(skew) s ahead of Apple's. "
+            + "Set it (chronyc tracking, timedatectl)."
     }
 
     /// Returns when the token counts as dead; nil unless the answer says that it is.

@@ -18,14 +18,18 @@ public struct APNsAuthKey: Sendable {
         public let fix: String
     }
 
-    /// Reads a key; line breaks may be written as `\n`, as environment variables often have them.
+    /// Reads a key in any of the shapes that `PEMReader` reads.
     public init(pem: Secret) throws(Mistake) {
-        let text = pem.reveal().replacingOccurrences(of: "\\n", with: "\n")
-        if let mistake = Self.mistake(in: text) { throw mistake }
-        do {
-            key = try P256.Signing.PrivateKey(pemRepresentation: text.trimmingCharacters(in: .whitespacesAndNewlines))
+        let plain: Secret
+        do throws(CredentialMistake) {
+            plain = try PEMReader.privateKey(in: pem)
         } catch {
-            throw Self.otherKey(text)
+            throw Mistake(problem: error.problem, fix: error.fix ?? Self.download)
+        }
+        do {
+            key = try P256.Signing.PrivateKey(pemRepresentation: plain.reveal())
+        } catch {
+            throw Self.otherKey(plain)
         }
     }
 
@@ -43,47 +47,11 @@ public struct APNsAuthKey: Sendable {
     private static let download =
         "Give the AuthKey_….p8 file from Apple's developer site (Certificates, Identifiers & Profiles, Keys) unchanged."
 
-    private static func mistake(in text: String) -> Mistake? {
-        if text.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") || text.contains("Proc-Type: 4,ENCRYPTED") {
-            return Mistake(
-                problem: "is an encrypted key",
-                fix: "Remove its passphrase: openssl pkcs8 -topk8 -nocrypt -in FILE -out plain.p8"
-            )
+    /// Why a private key is not a P-256 key.
+    private static func otherKey(_ pem: Secret) -> Mistake {
+        guard let name = PEMReader.algorithm(ofKey: pem), name != "a P-256 key" else {
+            return Mistake(problem: "is a damaged key: it cannot be decoded", fix: download)
         }
-        if text.contains("PRIVATE KEY-----") {
-            return text.contains("-----BEGIN RSA PRIVATE KEY-----")
-                ? Mistake(problem: "is an RSA key, not a P-256 key", fix: download) : nil
-        }
-        if text.contains("-----BEGIN CERTIFICATE-----") {
-            return Mistake(
-                problem: "is a certificate, not a key",
-                fix: "Use certificate_file and certificate_key_file for a certificate. \(download)"
-            )
-        }
-        if text.contains("-----BEGIN PUBLIC KEY-----") {
-            return Mistake(problem: "is a public key; the private key is needed", fix: download)
-        }
-        return Mistake(problem: "is not a PEM key: it has no -----BEGIN PRIVATE KEY----- line", fix: download)
-    }
-
-    /// Why a PEM private key is not a P-256 key: the curve is named by the object identifier in its DER form.
-    private static func otherKey(_ text: String) -> Mistake {
-        let der = body(of: text)
-        let algorithms: [(oid: [UInt8], name: String)] = [
-            ([0x2B, 0x81, 0x04, 0x00, 0x22], "a P-384 key"),
-            ([0x2B, 0x81, 0x04, 0x00, 0x23], "a P-521 key"),
-            ([0x2B, 0x81, 0x04, 0x00, 0x0A], "a secp256k1 key"),
-            ([0x2B, 0x65, 0x70], "an Ed25519 key"),
-            ([0x2A, 0x86, 0x48, 0x86, 0xF7, 0x0D, 0x01, 0x01, 0x01], "an RSA key"),
-        ]
-        for (oid, name) in algorithms where der.firstRange(of: [0x06, UInt8(clamping: oid.count)] + oid) != nil {
-            return Mistake(problem: "is \(name); APNs takes P-256 keys only", fix: download)
-        }
-        return Mistake(problem: "is a damaged key: it cannot be decoded", fix: download)
-    }
-
-    private static func body(of text: String) -> [UInt8] {
-        let lines = text.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("-----") }
-        return Data(base64Encoded: lines.joined(), options: .ignoreUnknownCharacters).map(Array.init) ?? []
+        return Mistake(problem: "is \(name); APNs takes P-256 keys only", fix: download)
     }
 }

@@ -47,12 +47,17 @@ public struct APNsCertificate: Sendable {
     private static let production: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 2]
     private static let voip: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 4]
     private static let topicList: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 6]
-    private static let export =
-        "Export both from the keychain, or: openssl pkcs12 -in FILE.p12 -clcerts -nokeys (-nocerts -nodes for the key)."
+    private static let export = "Export both from the keychain. \(PEMReader.fromKeychain)"
 
     /// Reads a certificate (with its intermediates, if any) and its key, both PEM.
+    ///
+    /// In any of the shapes that `PEMReader` reads.
     public init(chainPEM: String, keyPEM: Secret) throws(Mistake) {
+        let chainPEM = try Self.read(.certificate) { () throws(CredentialMistake) in
+            try PEMReader.certificates(in: Secret(chainPEM))
+        }
         let certificate = try Self.certificate(in: chainPEM)
+        let keyPEM = try Self.read(.key) { () throws(CredentialMistake) in try PEMReader.privateKey(in: keyPEM) }
         try Self.check(keyPEM.reveal(), fits: certificate)
         pair = .init(chainPEM: chainPEM, keyPEM: keyPEM)
         topics = Self.topics(of: certificate)
@@ -87,18 +92,19 @@ public struct APNsCertificate: Sendable {
         Refusal.outOfDate(Self.name, notBefore: notBefore, notAfter: notAfter, at: now, renew: Self.renewal)
     }
 
-    private static func certificate(in text: String) throws(Mistake) -> Certificate {
-        guard text.contains("-----BEGIN CERTIFICATE-----") else {
-            let isKey = text.contains("PRIVATE KEY-----")
-            throw Mistake(
-                part: .certificate,
-                problem: isKey
-                    ? "is a key, not a certificate"
-                    : "is not a PEM certificate: it has no -----BEGIN CERTIFICATE----- line",
-                fix: isKey ? "A .p8 key goes into key_file, with key_id and team_id. \(export)" : export
-            )
+    private static func read<Value>(
+        _ part: Mistake.Part,
+        _ value: () throws(CredentialMistake) -> Value
+    ) throws(Mistake) -> Value {
+        do throws(CredentialMistake) {
+            return try value()
+        } catch {
+            throw Mistake(part: part, problem: error.problem, fix: error.fix ?? export)
         }
-        guard let document = document(in: text, { $0 == "CERTIFICATE" }),
+    }
+
+    private static func certificate(in chain: String) throws(Mistake) -> Certificate {
+        guard let document = try? PEMDocument.parseMultiple(pemString: chain).first,
             let certificate = try? Certificate(pemDocument: document)
         else {
             throw Mistake(part: .certificate, problem: "is a damaged certificate: it cannot be decoded", fix: export)
@@ -106,28 +112,8 @@ public struct APNsCertificate: Sendable {
         return certificate
     }
 
-    /// The first PEM document of a kind.
-    private static func document(in text: String, _ isWanted: (String) -> Bool) -> PEMDocument? {
-        (try? PEMDocument.parseMultiple(pemString: text))?.first { isWanted($0.discriminator) }
-    }
-
     private static func check(_ key: String, fits certificate: Certificate) throws(Mistake) {
-        if key.contains("-----BEGIN ENCRYPTED PRIVATE KEY-----") || key.contains("Proc-Type: 4,ENCRYPTED") {
-            throw Mistake(
-                part: .key,
-                problem: "is an encrypted key",
-                fix: "Remove its passphrase: openssl pkcs8 -topk8 -nocrypt -in FILE -out plain.pem"
-            )
-        }
-        guard key.contains("PRIVATE KEY-----") else {
-            let isCertificate = key.contains("-----BEGIN CERTIFICATE-----")
-            throw Mistake(
-                part: .key,
-                problem: isCertificate ? "is a certificate, not a key" : "is not a PEM key",
-                fix: export
-            )
-        }
-        guard let document = document(in: key, { $0.hasSuffix("PRIVATE KEY") }),
+        guard let document = try? PEMDocument(pemString: key),
             let parsed = try? Certificate.PrivateKey(pemDocument: document)
         else {
             throw Mistake(part: .key, problem: "is a damaged key: it cannot be decoded", fix: export)

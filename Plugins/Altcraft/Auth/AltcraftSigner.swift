@@ -36,7 +36,7 @@ public struct AltcraftSigner: AltcraftTokenSource {
 
     /// The error for a text that is not a usable key: what it is instead, and what to do.
     public struct Mistake: Error, Sendable, Hashable {
-        /// The problem, as the end of a sentence about the key: "is not a plain PEM private key".
+        /// The problem, as the end of a sentence about the key: "is an encrypted key".
         ///
         /// Never holds key material.
         public let problem: String
@@ -78,9 +78,14 @@ public struct AltcraftSigner: AltcraftTokenSource {
         lifetime: Duration = .seconds(3600),
         time: any TimeSource = SystemTime()
     ) throws(Mistake) {
-        let pem = keyPEM.reveal().replacing("\\n", with: "\n").trimmingCharacters(in: .whitespacesAndNewlines)
-        guard pem.contains("PRIVATE KEY-----"), !pem.contains("ENCRYPTED") else {
-            throw Mistake(problem: "is not a plain PEM private key", fix: "Write a PEM file with a PRIVATE KEY block.")
+        let pem: String
+        do throws(CredentialMistake) {
+            pem = try PEMReader.privateKey(in: keyPEM).reveal()
+        } catch {
+            throw Mistake(
+                problem: error.problem,
+                fix: error.fix ?? "Write a PEM file with a -----BEGIN PRIVATE KEY----- line."
+            )
         }
         do {
             switch algorithm {

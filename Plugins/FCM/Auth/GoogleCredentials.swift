@@ -96,21 +96,18 @@ public struct GoogleServiceAccount: Sendable {
         }
     }
 
-    private static func key(_ pem: String) throws(GoogleCredentialMistake) -> _RSA.Signing.PrivateKey {
+    private static func key(_ text: String) throws(GoogleCredentialMistake) -> _RSA.Signing.PrivateKey {
         let fix = "Download the key again: Firebase console, Project settings, Service accounts."
-        guard pem.contains("-----BEGIN PRIVATE KEY-----") || pem.contains("-----BEGIN RSA PRIVATE KEY-----") else {
-            throw GoogleCredentialMistake("private_key", "is not a PEM private key", fix: fix)
+        let pem: Secret
+        do throws(CredentialMistake) {
+            pem = try PEMReader.privateKey(in: Secret(text))
+        } catch {
+            throw GoogleCredentialMistake("private_key", error.problem, fix: error.fix ?? fix)
         }
         do {
-            return try _RSA.Signing.PrivateKey(pemRepresentation: pem)
+            return try _RSA.Signing.PrivateKey(pemRepresentation: pem.reveal())
         } catch {
-            let isFlat = pem.contains("\\n")
-            throw GoogleCredentialMistake(
-                "private_key",
-                isFlat
-                    ? "holds \\n as two characters instead of line breaks" : "is not an RSA key of at least 2048 bits",
-                fix: fix
-            )
+            throw GoogleCredentialMistake("private_key", PEMReader.mismatch(ofKey: pem), fix: fix)
         }
     }
 }
@@ -144,10 +141,12 @@ private struct GoogleCredentialFile {
 
     init(_ json: Secret, type: String) throws(GoogleCredentialMistake) {
         self.type = type
-        guard let parsed = try? JSONValue(parsing: Array(json.reveal().utf8)), let object = parsed.objectValue else {
-            throw GoogleCredentialMistake(nil, "is not a JSON object", fix: "Use the key file as Google gave it out.")
+        do throws(CredentialMistake) {
+            object = try CredentialJSON.object(in: json)
+        } catch {
+            let fix = error.fix ?? "Use the key file as Google gave it out."
+            throw GoogleCredentialMistake(nil, error.problem, fix: fix)
         }
-        self.object = object
         if object["project_info"] != nil {
             throw GoogleCredentialMistake(
                 nil,

@@ -33,11 +33,11 @@ public struct HMSServiceAccount: Sendable {
     /// Reads a key file.
     public init(json: [UInt8]) throws(Mistake) {
         let fix = "Download it again: AppGallery Connect, Project settings, Service accounts."
-        let file: JSONValue
-        do throws(JSONSyntaxError) {
-            file = try JSONValue(parsing: json)
+        let file: JSONObject
+        do throws(CredentialMistake) {
+            file = try CredentialJSON.object(in: try CredentialText.text(of: json))
         } catch {
-            throw Mistake(problem: "is not JSON", fix: fix)
+            throw Mistake(problem: error.problem, fix: error.fix ?? fix)
         }
         func text(_ name: String) throws(Mistake) -> String {
             guard let text = file[name]?.stringValue, !text.isEmpty else {
@@ -59,21 +59,17 @@ public struct HMSServiceAccount: Sendable {
         self.projectID = projectID
         self.keyID = keyID
         self.subAccount = subAccount
-        let text = keyPEM.reveal().replacingOccurrences(of: "\\n", with: "\n")
-            .trimmingCharacters(in: .whitespacesAndNewlines)
-        guard text.contains("PRIVATE KEY-----") else {
-            throw Mistake(
-                problem: "has a private_key that is not PEM",
-                fix: "Give the file as it was downloaded, unchanged."
-            )
+        let fix = "Give the file as it was downloaded, unchanged."
+        let pem: Secret
+        do throws(CredentialMistake) {
+            pem = try PEMReader.privateKey(in: keyPEM)
+        } catch {
+            throw Mistake(problem: "has a private_key that \(error.problem)", fix: error.fix ?? fix)
         }
         do {
-            key = try _RSA.Signing.PrivateKey(pemRepresentation: text)
+            key = try _RSA.Signing.PrivateKey(pemRepresentation: pem.reveal())
         } catch {
-            throw Mistake(
-                problem: "has a private_key that is not an RSA key of at least 2048 bits",
-                fix: "Give the file as it was downloaded, unchanged."
-            )
+            throw Mistake(problem: "has a private_key that \(PEMReader.mismatch(ofKey: pem))", fix: fix)
         }
     }
 

@@ -112,7 +112,8 @@ struct InitCommand: AsyncParsableCommand {
             let (name, kind) = word.halves(at: "=") ?? (word, word)
             guard factories.contains(where: { $0.kind.rawValue == kind }) else {
                 let kinds = factories.map(\.kind.rawValue)
-                let hint = Suggestion.nearest(to: kind, among: kinds).map { "Did you mean \"\($0)\"? " } ?? ""
+                let nearest = (try? BackendRegistry(factories))?.nearestKind(to: kind)
+                let hint = nearest.map { "Did you mean \"\($0)\"? " } ?? ""
                 throw ValidationError("\"\(kind)\" is no platform. \(hint)There are \(kinds.joined(separator: ", ")).")
             }
             guard BackendRegistry.isName(name), draft.add(name, kind: kind) else {

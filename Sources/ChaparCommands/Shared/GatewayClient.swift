@@ -70,7 +70,11 @@ struct GatewayAddress: ParsableArguments {
             guard let data = FileManager.default.contents(atPath: path) else {
                 throw CommandFailure("cannot read \(path)", .usage)
             }
-            return String(decoding: data, as: UTF8.self)
+            do throws(CredentialMistake) {
+                return try PEMReader.certificates(in: try CredentialText.text(of: Array(data)))
+            } catch {
+                throw CommandFailure("\(path) \(error)", .usage)
+            }
         }
         let given = try keyFile.map { try SecretFile.read($0) } ?? environment
         let key = try given ?? FirstKey.find(for: endpoint, configuration: file.path)

@@ -39,7 +39,8 @@ extension ConfigSection {
         guard let own = section("auth") else { return nil }
         let words = kinds.map(\.name)
         guard let name = own.requiredString("kind", "one of: \(words.joined(separator: ", "))") else { return nil }
-        guard let kind = kinds.first(where: { $0.name == name }) else {
+        let word = Suggestion.same(as: name, among: words)
+        guard let kind = kinds.first(where: { $0.name == word }) else {
             own.rejectWord("kind", name, words)
             return nil
         }

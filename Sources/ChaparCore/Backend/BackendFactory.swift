@@ -7,6 +7,9 @@ public import Logging
 public struct BackendFactory: Sendable {
     /// The kind it makes.
     public let kind: BackendKind
+    /// The names under which people look for the platform, such as `firebase`; the message about them suggests the
+    /// kind.
+    public let otherNames: [String]
     /// One line that describes the platform.
     public let summary: String
     /// The outcome for each reason in the plugin's table of rejections, which `explain` shows.
@@ -20,16 +23,19 @@ public struct BackendFactory: Sendable {
     ///
     /// - Parameters:
     ///   - kind: The word after `kind:`.
+    ///   - otherNames: The names under which people look for the platform.
     ///   - summary: One line that describes the platform.
     ///   - reasons: The outcomes in the plugin's table of rejections, one for each reason.
     ///   - make: Reads every key of the section, and returns nil after reporting a mistake.
     public init(
         _ kind: BackendKind,
+        otherNames: [String] = [],
         summary: String,
         reasons: [DeliveryOutcome] = [],
         make: @escaping @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
     ) {
         self.kind = kind
+        self.otherNames = otherNames
         self.summary = summary
         self.reasons = reasons
         self.make = make
@@ -116,6 +122,8 @@ public struct CommonBackendOptions: Sendable {
     public var timeout: Duration
     /// `proxy`: an HTTP proxy to tunnel through.
     public var proxy: HTTPEndpoint?
+    /// The user and the password in `proxy`; nil without them.
+    public var proxyCredentials: HTTPProxyCredentials?
     /// `max_connections`: connections at a time, 1 to 64.
     public var maximumConnections: Int
 
@@ -125,12 +133,14 @@ public struct CommonBackendOptions: Sendable {
         trustPEM: String? = nil,
         timeout: Duration = .seconds(20),
         proxy: HTTPEndpoint? = nil,
+        proxyCredentials: HTTPProxyCredentials? = nil,
         maximumConnections: Int = 4
     ) {
         self.baseURL = baseURL
         self.trustPEM = trustPEM
         self.timeout = timeout
         self.proxy = proxy
+        self.proxyCredentials = proxyCredentials
         self.maximumConnections = maximumConnections
     }
 
@@ -147,16 +157,11 @@ public struct CommonBackendOptions: Sendable {
         shortestTimeout: Duration = .seconds(1)
     ) {
         baseURL = readsBase ? section.endpoint("base_url") : nil
-        trustPEM = section.file("ca_file").map { String(decoding: $0, as: UTF8.self) }
-        if let trustPEM, !trustPEM.contains("-----BEGIN CERTIFICATE-----") {
-            section.reject(
-                "ca_file",
-                "holds no PEM certificate",
-                fix: "It must have -----BEGIN CERTIFICATE----- lines."
-            )
-        }
+        trustPEM = section.certificates("ca_file")
         timeout = section.seconds("timeout", in: shortestTimeout.inSeconds...300, default: fallback)
-        proxy = section.endpoint("proxy")
+        let way = section.proxy("proxy")
+        proxy = way?.endpoint
+        proxyCredentials = way?.credentials
         maximumConnections = section.integer("max_connections", in: 1...64, default: connections)
     }
 
@@ -166,6 +171,7 @@ public struct CommonBackendOptions: Sendable {
         pool.extraTrustPEM = trustPEM
         pool.requestTimeout = timeout
         pool.proxy = proxy
+        pool.proxyCredentials = proxyCredentials
         pool.maximumConnections = maximumConnections
     }
 }

@@ -118,8 +118,9 @@ public struct BackendRegistry: Sendable {
         _ context: BackendContext
     ) -> ConfiguredBackend? {
         guard let kind = section.requiredString("kind", "the platform: \(words)") else { return nil }
-        guard let factory = factories.first(where: { $0.kind.rawValue == kind }) else {
-            section.rejectWord("kind", kind, factories.map(\.kind.rawValue))
+        guard let factory = factory(for: kind) else {
+            let hint = nearestKind(to: kind).map { "Did you mean \"\($0)\"? " } ?? ""
+            section.reject("kind", "\"\(kind)\" is not allowed", fix: "\(hint)Allowed: \(words).")
             return nil
         }
         let before = section.report.issues.count
@@ -139,7 +140,7 @@ public struct BackendRegistry: Sendable {
             pacing: pacing,
             breaker: breaker,
             registersDevices: registersDevices,
-            identity: kind + "-" + String(section.fingerprint(leavingOut: Self.queueKeys), radix: 16)
+            identity: factory.kind.rawValue + "-" + String(section.fingerprint(leavingOut: Self.queueKeys), radix: 16)
         )
     }
 
@@ -147,6 +148,18 @@ public struct BackendRegistry: Sendable {
     ///
     /// `app` is part of it: a backend announces under the keys of its app's devices.
     private static let queueKeys: Set<String> = ["max_in_flight", "rate_limit", "breaker", "register_devices"]
+
+    /// Returns the factory of a kind; the letter case of the word makes no difference.
+    private func factory(for word: String) -> BackendFactory? {
+        let kind = Suggestion.same(as: word, among: factories.map(\.kind.rawValue))
+        return factories.first { $0.kind.rawValue == kind }
+    }
+
+    /// Returns the kind that a word means which is none: one that has it among its other names, or the nearest.
+    package func nearestKind(to word: String) -> String? {
+        let other = factories.first { Suggestion.same(as: word, among: $0.otherNames) != nil }
+        return other?.kind.rawValue ?? Suggestion.nearest(to: word, among: factories.map(\.kind.rawValue))
+    }
 
     private var words: String { factories.map(\.kind.rawValue).joined(separator: ", ") }
 }

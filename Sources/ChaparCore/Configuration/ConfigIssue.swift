@@ -52,6 +52,17 @@ public enum Suggestion {
             .min { $0.1 < $1.1 }?.0
     }
 
+    /// Returns the candidate that is the same word, or else the one that differs in the case of its letters only.
+    public static func same(as word: String, among candidates: some Sequence<String>) -> String? {
+        let lowered = word.lowercased()
+        var other: String?
+        for candidate in candidates {
+            if candidate == word { return candidate }
+            if other == nil, candidate.lowercased() == lowered { other = candidate }
+        }
+        return other
+    }
+
     /// Returns the number of letters to insert, remove, replace or swap with their neighbour.
     static func distance(_ left: String, _ right: String) -> Int {
         let (a, b) = (Array(left), Array(right))

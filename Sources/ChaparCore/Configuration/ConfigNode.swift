@@ -39,7 +39,7 @@ public struct ConfigNode: Sendable, Hashable {
     public var value: Value
     /// The place it came from.
     public var origin: ConfigOrigin
-    /// Whether it is a scalar in quotes, and so a text and not a Boolean: `"yes"`.
+    /// Whether it is a scalar in quotes, and so a text and not a Boolean: `"yes"` (but not `"true"`).
     public var isQuoted: Bool
 
     /// Makes a value.

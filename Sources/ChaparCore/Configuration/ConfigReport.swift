@@ -35,7 +35,7 @@ public final class ConfigReport {
     }
 
     /// Adds a warning, which refuses nothing.
-    func warn(_ warning: ConfigIssue) { warnings.append(warning) }
+    package func warn(_ warning: ConfigIssue) { warnings.append(warning) }
 
     func note(_ path: String, _ value: String?, _ origin: ConfigOrigin) {
         settings.append(Setting(path: path, value: value?.withoutAddressCredentials, origin: origin))

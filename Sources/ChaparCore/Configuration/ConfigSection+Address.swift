@@ -1,4 +1,20 @@
 extension ConfigSection {
+    /// Reads the address of an HTTP proxy, which may have a user and a password; nil when the key is absent or wrong.
+    package func proxy(_ key: String) -> (endpoint: HTTPEndpoint, credentials: HTTPProxyCredentials?)? {
+        record(key, "address")
+        guard let text = string(key) else { return nil }
+        guard let proxy = HTTPProxyCredentials.divide(text) else {
+            reject(
+                key,
+                "is not the address of an HTTP proxy",
+                fix:
+                    "Write http://host:port or http://user:password@host:port; in user and password %3A stands for a colon."
+            )
+            return nil
+        }
+        return proxy
+    }
+
     /// Reads an address that may have a path; `http` only on this machine.
     ///
     /// Nil when the key is absent or wrong.

@@ -141,11 +141,15 @@ public final class ConfigSection {
             noteDefault(key, String(fallback))
             return fallback
         }
-        guard let number = Int(text), range.contains(number) else {
-            reject(key, "\"\(text)\" is not a whole number from \(range.lowerBound) to \(range.upperBound)")
+        guard let number = ScalarForms.wholeNumber(text), range.contains(number) else {
+            reject(
+                key,
+                "\"\(text)\" is not a whole number from \(range.lowerBound) to \(range.upperBound)",
+                fix: key.hasSuffix("seconds") ? Self.spanFix(text) : nil
+            )
             return fallback
         }
-        report.note(join(key), text, origin)
+        report.note(join(key), String(number), origin)
         return number
     }
 
@@ -166,10 +170,11 @@ public final class ConfigSection {
             noteDefault(key, Self.text(fallback.inSeconds))
             return fallback
         }
-        guard let number = Double(text), range.contains(number) else {
+        guard let number = ScalarForms.decimal(text), range.contains(number) else {
             reject(
                 key,
-                "\"\(text)\" is not a number of seconds from \(Self.text(range.lowerBound)) to \(Self.text(range.upperBound))"
+                "\"\(text)\" is not a number of seconds from \(Self.text(range.lowerBound)) to \(Self.text(range.upperBound))",
+                fix: Self.spanFix(text)
             )
             return fallback
         }
@@ -200,7 +205,7 @@ public final class ConfigSection {
             noteDefault(key, Self.text(fallback))
             return fallback
         }
-        guard let number = Double(text), range.contains(number) else {
+        guard let number = ScalarForms.decimal(text), range.contains(number) else {
             reject(
                 key,
                 "\"\(text)\" is not a number from \(Self.text(range.lowerBound)) to \(Self.text(range.upperBound))"
@@ -211,28 +216,26 @@ public final class ConfigSection {
         return number
     }
 
-    /// Reads `true` or `false`; a text in quotes is an issue, unless it came from a variable or a file.
+    /// Reads `true` or `false`, in any letter case and also in quotes, as templates write them.
+    ///
+    /// `yes`, `no`, `on` and `off` in quotes are an issue, unless they came from a variable or a file.
     public func bool(_ key: String, default fallback: Bool) -> Bool {
         record(key, "true or false", standard: String(fallback))
         guard let (text, origin) = scalar(key) else {
             noteDefault(key, String(fallback))
             return fallback
         }
-        guard node(key)?.isQuoted != true || origin.via != nil else {
-            reject(key, "\"\(text)\" is a text, not true or false", fix: "Write true or false, without quotes.")
-            return fallback
+        let isQuoted = node(key)?.isQuoted == true && origin.via == nil
+        if let value = ScalarForms.truth(text, isQuoted: isQuoted) {
+            report.note(join(key), String(value), origin)
+            return value
         }
-        switch text {
-        case "true", "yes", "on":
-            report.note(join(key), "true", origin)
-            return true
-        case "false", "no", "off":
-            report.note(join(key), "false", origin)
-            return false
-        default:
+        if ScalarForms.truth(text, isQuoted: false) == nil {
             reject(key, "\"\(text)\" is neither true nor false")
-            return fallback
+        } else {
+            reject(key, "\"\(text)\" is a text, not true or false", fix: "Write true or false, without quotes.")
         }
+        return fallback
     }
 
     /// Reads one of a few words.
@@ -251,11 +254,11 @@ public final class ConfigSection {
         let words = Choice.allCases.map(\.rawValue)
         record(key, words.joined(separator: ", "))
         guard let (text, origin) = scalar(key) else { return nil }
-        guard let choice = Choice(rawValue: text) else {
+        guard let choice = Suggestion.same(as: text, among: words).flatMap(Choice.init) else {
             rejectWord(key, text, words)
             return nil
         }
-        report.note(join(key), text, origin)
+        report.note(join(key), choice.rawValue, origin)
         return choice
     }
 
@@ -286,6 +289,16 @@ public final class ConfigSection {
             reject(key, "\(error)")
             return nil
         }
+    }
+
+    /// Returns the credential that stands in the place of a file's name, as a variable may bring it; nil for a name.
+    ///
+    /// It is noted without its value, and no message quotes it as a name that cannot be read.
+    func credentialInPlaceOfFile(_ key: String) -> Secret? {
+        guard case .scalar(let text)? = node(key)?.value, CredentialText.isContent(text) else { return nil }
+        record(key, "file")
+        report.note(join(key), nil, node(key)?.origin ?? origin)
+        return Secret(text)
     }
 
     /// Returns the file that the key names, to be read again later; nil when the key is absent.
@@ -396,6 +409,11 @@ public final class ConfigSection {
     public func rejectWord(_ key: String, _ word: String, _ allowed: [String]) {
         let nearest = Suggestion.nearest(to: word, among: allowed).map { "Did you mean \"\($0)\"? " } ?? ""
         reject(key, "\"\(word)\" is not allowed", fix: "\(nearest)Allowed: \(allowed.joined(separator: ", ")).")
+    }
+
+    /// Returns the fix for a span with units where a number of seconds is meant; nil for any other text.
+    private static func spanFix(_ text: String) -> String? {
+        ScalarForms.seconds(text).map { "Write \(Self.text($0)), the number of seconds." }
     }
 
     private func node(_ key: String) -> ConfigNode? {

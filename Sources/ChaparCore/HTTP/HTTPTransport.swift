@@ -129,6 +129,8 @@ public struct HTTPPoolConfiguration: Sendable {
     public var clientCertificate: ClientCertificate?
     /// An HTTP proxy (`http://host:port`) that is asked for a `CONNECT` tunnel.
     public var proxy: HTTPEndpoint?
+    /// The user and the password that the proxy asks for; nil for a proxy that asks for none.
+    public var proxyCredentials: HTTPProxyCredentials?
     /// The most connections at a time.
     public var maximumConnections: Int = 4
     /// The most calls that may wait for a stream; further ones fail as `queueFull`.

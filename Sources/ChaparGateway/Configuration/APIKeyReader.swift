@@ -126,7 +126,7 @@ struct APIKeyReader {
         if values.isEmpty { section.reject("scopes", "is empty", fix: "Allowed: \(allowed.joined(separator: ", ")).") }
         return Set(
             values.compactMap { value in
-                let scope = GatewayConfiguration.APIKey.Scope(rawValue: value)
+                let scope = Suggestion.same(as: value, among: allowed).flatMap(GatewayConfiguration.APIKey.Scope.init)
                 if scope == nil { section.rejectWord("scopes", value, allowed) }
                 return scope
             }

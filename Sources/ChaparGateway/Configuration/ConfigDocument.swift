@@ -16,6 +16,8 @@ struct ConfigDocument {
 
     /// The texts that were inserted into values, for messages about them.
     private(set) var interpolation: Interpolation
+    /// The warnings about single values.
+    private(set) var warnings: [ConfigIssue] = []
     /// The mistakes of single values.
     private(set) var issues: [ConfigIssue] = []
     private let name: String
@@ -136,6 +138,16 @@ struct ConfigDocument {
         }
         if scalar.style == .plain, tag.isEmpty, ["", "~", "null", "Null", "NULL"].contains(scalar.string) {
             return ConfigNode(.null, origin: origin)
+        }
+        if Interpolation.looksUnfilled(scalar.string) {
+            warnings.append(
+                ConfigIssue(
+                    path: path,
+                    origin: origin,
+                    problem: "is taken as it is written, though it looks like the name of a variable",
+                    fix: "Write ${NAME} for the value of a variable, ${file:/path} for that of a file."
+                )
+            )
         }
         let result = interpolation.resolve(scalar.string)
         var origin = origin

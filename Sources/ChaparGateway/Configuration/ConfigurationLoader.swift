@@ -111,10 +111,16 @@ public struct ConfigurationLoader {
             root = try document.read(text)
             interpolation = document.interpolation
             for issue in document.issues { report.add(issue) }
+            for warning in document.warnings { report.warn(warning) }
         } catch {
             throw ConfigurationError([error.issue])
         }
         let section = ConfigSection(root, report: report, files: files)
+        if ConfigurationReader.isGorush(section) {
+            let problem = "is a configuration of gorush, not of Chapar"
+            let fix = "docs/FromGorush.md says how to convert it."
+            throw ConfigurationError([ConfigIssue(path: "", origin: root.origin, problem: problem, fix: fix)])
+        }
         var reader = ConfigurationReader(root: section, files: files, registry: registry, factories: modules)
         reader.databaseMistake = databaseMistake
         reader.file = name

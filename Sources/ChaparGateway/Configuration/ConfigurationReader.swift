@@ -1,3 +1,4 @@
+internal import Foundation
 internal import ChaparDelivery
 internal import ChaparAPI
 internal import ChaparServer
@@ -18,6 +19,15 @@ struct ConfigurationReader {
     var databaseMistake: (GatewayConfiguration.Store.Postgres) -> String? = { _ in nil }
     /// The path of the file; empty where there is none.
     var file = ""
+
+    /// Whether the file is gorush's: it has the section `core` and a platform or the paths of the API, and no backends.
+    ///
+    /// Source: gorush v1.22, package config.
+    static func isGorush(_ root: ConfigSection) -> Bool {
+        let keys = Set(root.keys)
+        return keys.contains("core") && !keys.contains("backends")
+            && !keys.isDisjoint(with: ["ios", "android", "huawei", "api"])
+    }
 
     /// Reads everything; mistakes are added to the report.
     func read(
@@ -40,6 +50,7 @@ struct ConfigurationReader {
             of: FolderFiles.resolve(configuration.store.path, in: files.folder)
         )
         checkPlaces(of: configuration)
+        checkFolders(of: configuration)
         configuration.queue = queue(section("queue"))
         configuration.invalidationGuard = GatewayConfiguration.InvalidationGuard(section("invalidation_guard"))
         let apps = apps()
@@ -141,7 +152,7 @@ struct ConfigurationReader {
         guard let values = root.strings("token_priority") else { return TokenService.priority }
         var services: [TokenService] = []
         for value in values {
-            guard let service = TokenService.named(value) else {
+            guard let service = TokenService.named(value) ?? TokenService.named(value.lowercased()) else {
                 root.rejectWord("token_priority", value, TokenService.known.map(\.rawValue))
                 continue
             }
@@ -156,7 +167,11 @@ struct ConfigurationReader {
 
     private func server(_ section: ConfigSection, hasKeys: Bool) -> GatewayConfiguration.Server {
         var server = GatewayConfiguration.Server()
-        server.host = section.string("host", default: server.host)
+        server.host = Self.plainHost(section.string("host", default: server.host))
+        if let meant = Self.meantHost(server.host) {
+            section.reject("host", "\"\(server.host)\" is not an address alone", fix: meant.fix)
+            server.host = meant.host  // What follows judges the host, not its form.
+        }
         server.port = section.integer("port", in: 0...65535, default: server.port)
         server.maximumBodyBytes = section.integer(
             "max_body_bytes",
@@ -194,6 +209,31 @@ struct ConfigurationReader {
         return server
     }
 
+    /// Returns a host without the brackets of IPv6.
+    private static func plainHost(_ text: String) -> String {
+        text.hasPrefix("[") && text.hasSuffix("]") ? String(text.dropFirst().dropLast()) : text
+    }
+
+    /// Returns the host that is meant by one with a scheme, a port or a path, and the fix; nil for a host alone.
+    private static func meantHost(_ text: String) -> (host: String, fix: String)? {
+        let all = "0.0.0.0"
+        if text == "*" { return (all, "Write \(all) to listen on every address.") }
+        var rest = text[...]
+        if let scheme = rest.firstRange(of: "://") { rest = rest[scheme.upperBound...] }
+        rest = rest.prefix { $0 != "/" }
+        let colons = rest.count { $0 == ":" }
+        guard rest.endIndex < text.endIndex || rest.startIndex > text.startIndex || colons == 1 || rest.hasPrefix("[")
+        else { return nil }
+        // An address of IPv6 without brackets has no port behind it.
+        guard colons == 1 || rest.hasPrefix("["), let colon = rest.lastIndex(of: ":") else {
+            let host = rest.isEmpty ? "127.0.0.1" : String(rest)
+            return (host, "Write host: \(host), and the port under port.")
+        }
+        let (written, port) = (plainHost(String(rest[..<colon])), rest[rest.index(after: colon)...])
+        let host = written.isEmpty ? all : written
+        return (host, "Write host: \"\(host)\" and port: \(port.isEmpty ? "8080" : port).")
+    }
+
     /// Refuses `keyless` beside API keys, and on an address that other machines reach.
     private func checkKeyless(_ auth: ConfigSection, _ configuration: GatewayConfiguration) {
         if auth.has("api_keys") {
@@ -216,12 +256,16 @@ struct ConfigurationReader {
             section.missing("certificate_file", "the server's certificate, a PEM file")
         }
         if !section.has("key_file") { section.missing("key_file", "the certificate's private key, a PEM file") }
-        let certificates = section.file("certificate_file")
-        let key = section.file("key_file")
-        let authorities = section.file("client_ca_file")
+        let certificates = section.certificates("certificate_file")
+        let key = section.privateKey("key_file")
+        let authorities = section.certificates("client_ca_file")
         section.finish()
         guard let certificates, let key else { return nil }
-        let tls = GatewayConfiguration.TLS(certificates: certificates, key: key, clientAuthorities: authorities)
+        let tls = GatewayConfiguration.TLS(
+            certificates: Array(certificates.utf8),
+            key: Array(key.reveal().utf8),
+            clientAuthorities: authorities.map { Array($0.utf8) }
+        )
         do {
             _ = try tls.context()
         } catch {
@@ -319,6 +363,28 @@ struct ConfigurationReader {
         ] {
             guard let path, let other = taken.first(where: { $0.0 == FileLink.canonical(path) }) else { continue }
             section(key).reject("path", "is that of \(other.1)", fix: "Write another file.")
+        }
+    }
+
+    /// Warns of files in folders that are not there; the folder may be made between the check and the start.
+    private func checkFolders(of configuration: GatewayConfiguration) {
+        let store = configuration.store.kind == .sqlite ? configuration.store.path : nil
+        let paths = [
+            ("store", store), ("audit", configuration.audit?.path), ("access_log", configuration.accessLog?.path),
+        ]
+        for (key, path) in paths {
+            guard let path else { continue }
+            let folder = FolderPath.folder(of: path)
+            guard !folder.isEmpty, !FileManager.default.fileExists(atPath: folder) else { continue }
+            let section = section(key)
+            root.report.warn(
+                ConfigIssue(
+                    path: "\(key).path",
+                    origin: section.origin,
+                    problem: "is in the folder \(folder), which is not there",
+                    fix: "Make it, writable for the account that runs the gateway: serve does not."
+                )
+            )
         }
     }
 

@@ -35,6 +35,17 @@ struct Interpolation {
         self.files = files
     }
 
+    /// Whether a whole value is a reference in a form that is not replaced: `$NAME`, `$(NAME)` or `{{ name }}`.
+    ///
+    /// Variables have capital letters by custom; a password may begin with a dollar sign.
+    static func looksUnfilled(_ text: String) -> Bool {
+        if text.hasPrefix("{{"), text.hasSuffix("}}") { return true }
+        guard text.hasPrefix("$") else { return false }
+        var name = text.dropFirst()
+        if name.hasPrefix("("), name.hasSuffix(")") { name = name.dropFirst().dropLast() }
+        return isVariable(String(name)) && !name.contains(where: \.isLowercase) && name.contains(where: \.isUppercase)
+    }
+
     /// Replaces the references in a text.
     mutating func resolve(_ text: String) -> Result { resolve(text, depth: 0) }
 

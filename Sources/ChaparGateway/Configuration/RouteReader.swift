@@ -67,13 +67,13 @@ struct RouteReader {
         let app = match.string("app")
         var platform = match.string("platform")
         let platforms = Set(TokenService.known.map(\.platform)).sorted()
-        if let value = platform, !platforms.contains(value) {
-            match.rejectWord("platform", value, platforms)
-            platform = nil
+        if let value = platform {
+            platform = Suggestion.same(as: value, among: platforms)
+            if platform == nil { match.rejectWord("platform", value, platforms) }
         }
         var service: TokenService?
         if let value = match.string("service") {
-            service = TokenService.named(value)
+            service = TokenService.named(value) ?? TokenService.named(value.lowercased())
             if service == nil { match.rejectWord("service", value, TokenService.known.map(\.rawValue)) }
         }
         if let platform, let service, service.platform != platform {

@@ -13,20 +13,27 @@ package final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelH
     private static let maximumReplyBytes = 16 * 1024
 
     private let endpoint: HTTPEndpoint
+    private let credentials: HTTPProxyCredentials?
     private let established: (ChannelHandlerContext) throws -> Void
     private var reply = ByteBuffer()
     private var isDone = false
 
     /// Makes a handler; `established` adds the handlers behind the tunnel, on the event loop.
-    package init(endpoint: HTTPEndpoint, established: @escaping (ChannelHandlerContext) throws -> Void) {
+    package init(
+        endpoint: HTTPEndpoint,
+        credentials: HTTPProxyCredentials? = nil,
+        established: @escaping (ChannelHandlerContext) throws -> Void
+    ) {
         self.endpoint = endpoint
+        self.credentials = credentials
         self.established = established
     }
 
     package func channelActive(context: ChannelHandlerContext) {
         let host = endpoint.host.contains(":") ? "[\(endpoint.host)]" : endpoint.host
         let target = "\(host):\(endpoint.port)"
-        let request = "CONNECT \(target) HTTP/1.1\r\nhost: \(target)\r\n\r\n"
+        let authorization = credentials.map { "proxy-authorization: Basic \($0.basic.reveal())\r\n" } ?? ""
+        let request = "CONNECT \(target) HTTP/1.1\r\nhost: \(target)\r\n\(authorization)\r\n"
         context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: request)), promise: nil)
         context.fireChannelActive()
     }
@@ -42,6 +49,10 @@ package final class ProxyTunnelHandler: ChannelInboundHandler, RemovableChannelH
         let head = String(decoding: reply.readableBytesView[..<end.lowerBound], as: UTF8.self)
         let status = head.split(separator: " ", maxSplits: 2).dropFirst().first.flatMap { Int($0) }
         guard head.hasPrefix("HTTP/1."), let status else { return refuse(context, "does not answer in HTTP/1.1") }
+        guard status != 407 else {
+            let why = credentials == nil ? "wants a user and a password" : "does not take the user and password"
+            return refuse(context, "answers 407: it \(why) in proxy, http://user:password@host:port,")
+        }
         guard (200..<300).contains(status) else { return refuse(context, "answers \(status)") }
         isDone = true
         do {

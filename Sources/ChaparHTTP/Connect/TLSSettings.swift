@@ -20,11 +20,16 @@ extension HTTPPoolConfiguration {
         if let clientCertificate {
             let chain = try Self.certificates(clientCertificate.chainPEM, "the client certificate")
             tls.certificateChain = chain.map { .certificate($0) }
-            do {
-                let key = try NIOSSLPrivateKey(bytes: Array(clientCertificate.keyPEM.reveal().utf8), format: .pem)
-                tls.privateKey = .privateKey(key)
+            let pem: Secret
+            do throws(CredentialMistake) {
+                pem = try PEMReader.privateKey(in: clientCertificate.keyPEM)
             } catch {
-                throw HTTPPoolError("the client certificate's private key cannot be read; it must be unencrypted PEM")
+                throw HTTPPoolError("the client certificate's private key \(error)")
+            }
+            do {
+                tls.privateKey = .privateKey(try NIOSSLPrivateKey(bytes: Array(pem.reveal().utf8), format: .pem))
+            } catch {
+                throw HTTPPoolError("the client certificate's private key cannot be read")
             }
         }
         return tls
@@ -42,8 +47,14 @@ extension HTTPPoolConfiguration {
     }
 
     private static func certificates(_ pem: String, _ what: String) throws(HTTPPoolError) -> [NIOSSLCertificate] {
-        let certificates = (try? NIOSSLCertificate.fromPEMBytes(Array(pem.utf8))) ?? []
-        guard !certificates.isEmpty else { throw HTTPPoolError("\(what) holds no PEM certificate that can be read") }
+        let plain: String
+        do throws(CredentialMistake) {
+            plain = try PEMReader.certificates(in: Secret(pem))
+        } catch {
+            throw HTTPPoolError("\(what) \(error)")
+        }
+        let certificates = (try? NIOSSLCertificate.fromPEMBytes(Array(plain.utf8))) ?? []
+        guard !certificates.isEmpty else { throw HTTPPoolError("\(what) holds no certificate that can be read") }
         return certificates
     }
 }

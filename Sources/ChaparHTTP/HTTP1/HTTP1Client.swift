@@ -50,7 +50,12 @@
                 decompression: .disabled
             )
             settings.httpVersion = .http1Only
-            settings.proxy = configuration.proxy.map { .server(host: $0.host, port: $0.port) }
+            let authorization = configuration.proxyCredentials.map {
+                HTTPClient.Authorization.basic(credentials: $0.basic.reveal())
+            }
+            settings.proxy = configuration.proxy.map {
+                .server(host: $0.host, port: $0.port, authorization: authorization)
+            }
             // A connection that the server is about to close can cause an unknown outcome, so none is kept idle for
             // long.
             settings.connectionPool.idleTimeout = min(TimeAmount(configuration.idleTimeout), .seconds(30))

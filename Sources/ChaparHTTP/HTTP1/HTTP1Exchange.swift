@@ -109,6 +109,9 @@
                 return HTTPFailure(stage, .badAnswer, "the answer's body is larger than \(maximumBytes) bytes")
             case is HTTPParserError:
                 return HTTPFailure(stage, .badAnswer, "the answer broke the protocol: \(error)")
+            case let error as HTTPClientError where error == .proxyAuthenticationRequired:
+                let words = "user and password in proxy, http://user:password@host:port, are missing or wrong"
+                return HTTPFailure(stage, .proxy, "\(endpoint): the proxy answers 407: \(words)")
             case let error as HTTPClientError:
                 return HTTPFailure(stage, cause(error), "\(endpoint): \(HTTPFailure.sentence(error))")
             default:

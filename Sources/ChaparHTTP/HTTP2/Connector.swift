@@ -45,7 +45,10 @@ struct Connector: Sendable {
             try pipeline.addHandler(try tlsHandler())
             return try pipeline.addHandler(connection)
         }
-        let tunnel = ProxyTunnelHandler(endpoint: configuration.endpoint) { context in
+        let tunnel = ProxyTunnelHandler(
+            endpoint: configuration.endpoint,
+            credentials: configuration.proxyCredentials
+        ) { context in
             try context.pipeline.syncOperations.addHandler(try tlsHandler(), position: .after(context.handler))
         }
         try pipeline.addHandler(tunnel)

@@ -272,6 +272,99 @@ struct ConfigurationLoaderTests {
         #expect(error?.description.contains("auth.keyless: stands beside api_keys") ?? false)
     }
 
+    @Test(
+        "A host with brackets is read; one with a port, a scheme or a path is refused with what to write",
+        arguments: [
+            ("[::1]", "::1", nil), ("::1", "::1", nil), ("localhost", "localhost", nil),
+            ("127.0.0.1:8080", nil, "Write host: \"127.0.0.1\" and port: 8080."),
+            ("[::1]:9000", nil, "Write host: \"::1\" and port: 9000."),
+            (":8080", nil, "Write host: \"0.0.0.0\" and port: 8080."),
+            ("http://localhost", nil, "Write host: localhost, and the port under port."),
+            ("https://localhost:8080/", nil, "Write host: \"localhost\" and port: 8080."),
+            ("127.0.0.1/24", nil, "Write host: 127.0.0.1, and the port under port."),
+            ("*", nil, "Write 0.0.0.0 to listen on every address."),
+        ] as [(String, String?, String?)]
+    )
+    func hosts(text: String, host: String?, fix: String?) throws {
+        let file = """
+            server: { host: "\(text)" }
+            backends: { ios: { kind: sample, token: x } }
+            auth: { api_keys: [ { name: a, hash: "sha256:\(String(repeating: "a", count: 64))", scopes: [send] } ] }
+            """
+        let loader = try ConfigurationLoader.sample()
+        guard let host else {
+            let error = #expect(throws: ConfigurationError.self) { try loader.load(file) }
+            #expect(error?.issues.map(\.path) == ["server.host"])
+            #expect(error?.issues.first?.fix == fix, "\(error as Any)")
+            // Without keys it is judged by the address that is meant.
+            let alone = "server: { host: \"\(text)\" }\nbackends: {}"
+            let second = #expect(throws: ConfigurationError.self) { try loader.load(alone) }
+            #expect((second?.issues.count == 1) == (fix?.contains("0.0.0.0") == false), "\(second as Any)")
+            return
+        }
+        #expect(try loader.load(file).configuration.server.host == host)
+    }
+
+    @Test("Scopes, platforms, services and kinds are read in any letter case")
+    func letterCase() throws {
+        let loaded = try ConfigurationLoader.sample().load(
+            """
+            backends: { ios: { kind: Sample, token: x } }
+            token_priority: [IOS-Firebase]
+            routes: [ { match: { platform: iOS, service: ios-APNS }, use: ios } ]
+            auth: { api_keys: [ { name: a, hash: "sha256:\(String(repeating: "a", count: 64))", scopes: [Send] } ] }
+            log: { level: WARNING, format: JSON }
+            """
+        )
+        #expect(loaded.configuration.apiKeys.first?.scopes == [.send])
+        #expect(loaded.configuration.tokenPriority.first == .iOSFirebase)
+        #expect(loaded.configuration.log.level == "warning" && loaded.configuration.log.format == .json)
+    }
+
+    @Test(
+        "A value that looks like a variable's name or a template is a warning, which does not show it",
+        arguments: [
+            ("$PLANTED_NAME", true), ("$(PLANTED_NAME)", true), ("'{{ planted }}'", true), ("$planted", false),
+            ("$5", false), ("a$PLANTED", false), ("'$$PLANTED'", false), ("\"${SAMPLE_TOKEN}\"", false),
+        ]
+    )
+    func unfilled(value: String, isWarned: Bool) throws {
+        let loaded = try ConfigurationLoader.sample().load("backends:\n  ios: { kind: sample, token: \(value) }")
+        #expect(loaded.warnings.map(\.path) == (isWarned ? ["backends.ios.token"] : []))
+        #expect(loaded.warnings.allSatisfy { $0.origin.line == 2 && $0.fix?.contains("${NAME}") == true })
+        #expect(!loaded.warnings.map(\.description).joined().lowercased().contains("planted"))
+    }
+
+    @Test(
+        "A configuration of gorush is named as such",
+        arguments: [
+            ("core: { port: '8088' }\nandroid: { enabled: true }", true), ("core: {}\napi: {}", true),
+            ("core: {}\nios: {}\nbackends: { ios: { kind: sample, token: x } }", false), ("core: {}", false),
+        ]
+    )
+    func gorush(text: String, isNamed: Bool) throws {
+        let error = #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(text) }
+        #expect((error?.issues.first?.problem == "is a configuration of gorush, not of Chapar") == isNamed)
+        #expect((error?.description.contains("docs/FromGorush.md") == true) == isNamed)
+    }
+
+    @Test("A store and logs in a folder that is not there are warnings, which name the folder")
+    func missingFolder() throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID().uuidString)")
+        let text = """
+            backends: { ios: { kind: sample, token: x } }
+            store: { path: \(folder.path)/chapar.db }
+            audit: { path: \(folder.path)/audit.jsonl }
+            """
+        let loader = try ConfigurationLoader.sample()
+        let warnings = try loader.load(text).warnings
+        #expect(warnings.map(\.path) == ["store.path", "audit.path"])
+        #expect(warnings.allSatisfy { $0.problem == "is in the folder \(folder.path), which is not there" })
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        #expect(try loader.load(text).warnings.isEmpty)
+    }
+
     @Test("Keyless is nothing but auth.keyless")
     func keylessByOmission() throws {
         let loader = try ConfigurationLoader.sample()
@@ -282,10 +375,10 @@ struct ConfigurationLoaderTests {
     }
 
     @Test(
-        "A text in quotes is no truth value, in YAML and in JSON, unless a variable stands in it",
+        "In quotes only true and false are truth values, in YAML and in JSON, unless a variable stands there",
         arguments: [
-            ("keyless: \"yes\"", false), ("keyless: 'true'", false), ("\"keyless\": \"on\"", false),
-            ("keyless: yes", true), ("keyless: true", true), ("\"keyless\": true", true),
+            ("keyless: \"yes\"", false), ("keyless: 'true'", true), ("\"keyless\": \"on\"", false),
+            ("keyless: True", true), ("keyless: yes", true), ("keyless: true", true), ("\"keyless\": true", true),
             ("keyless: \"${KEYLESS}\"", true),
         ]
     )

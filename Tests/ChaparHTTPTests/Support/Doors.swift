@@ -35,9 +35,14 @@ func closedDoor() async throws -> Door { try await Door.open { $0.close(promise:
 func silentDoor() async throws -> Door { try await Door.open { _ in } }
 
 /// An HTTP proxy that answers `CONNECT` with the given head, and after a 200 passes bytes to the port asked for.
-func proxy(answer: String = "HTTP/1.1 200 Connection established\r\n\r\n") async throws -> Door {
+///
+/// With `credentials` (in base64) it answers 407 to a request without them.
+func proxy(
+    answer: String = "HTTP/1.1 200 Connection established\r\n\r\n",
+    credentials: String? = nil
+) async throws -> Door {
     try await Door.open { channel in
-        try channel.pipeline.syncOperations.addHandler(ProxyHandler(answer: answer))
+        try channel.pipeline.syncOperations.addHandler(ProxyHandler(answer: answer, credentials: credentials))
     }
 }
 
@@ -46,10 +51,14 @@ private final class ProxyHandler: ChannelInboundHandler {
     typealias OutboundOut = ByteBuffer
 
     private let answer: String
+    private let field: String?
     private var head = ByteBuffer()
     private var other: (any Channel)?
 
-    init(answer: String) { self.answer = answer }
+    init(answer: String, credentials: String?) {
+        self.answer = answer
+        field = credentials.map { "\r\nproxy-authorization: basic \($0.lowercased())\r\n" }
+    }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         var bytes = unwrapInboundIn(data)
@@ -57,6 +66,11 @@ private final class ProxyHandler: ChannelInboundHandler {
         head.writeBuffer(&bytes)
         let text = String(buffer: head)
         guard text.hasSuffix("\r\n\r\n") else { return }
+        if let field, !text.lowercased().contains(field) {
+            let refusal = "HTTP/1.1 407 Wanted\r\nproxy-authenticate: Basic\r\ncontent-length: 0\r\n\r\n"
+            context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: refusal)), promise: nil)
+            return context.close(promise: nil)
+        }
         let target = text.split(separator: " ").dropFirst().first?.split(separator: ":").last.flatMap { Int($0) }
         guard text.hasPrefix("CONNECT "), answer.contains(" 200 "), let target else {
             context.writeAndFlush(wrapOutboundOut(ByteBuffer(string: answer)), promise: nil)

@@ -115,8 +115,18 @@ public struct NewNotification: Sendable {
         self.replacementEvent = replacementEvent
     }
 
-    /// Returns the index of the plan of the recipient at an index of ``recipients``.
-    package func plan(ofRecipient place: Int) -> Int { planOf.isEmpty ? 0 : Int(planOf[place]) }
+    /// The content in the form that is stored.
+    public var content: [UInt8] { record.content }
+    /// The time of acceptance, in the store's steady time.
+    public var acceptedAt: Date { record.acceptedAt }
+    /// The plan of every recipient, unless ``planOf`` names another one.
+    public var plan: DeliveryPlan { record.plan(at: 0) }
+
+    /// Returns the plan of the recipient at an index of ``recipients``.
+    package func plan(ofRecipient place: Int) -> DeliveryPlan { record.plan(at: planIndex(ofRecipient: place)) }
+
+    /// Returns the index, in the record's plans, of the plan of the recipient at an index of ``recipients``.
+    package func planIndex(ofRecipient place: Int) -> Int { planOf.isEmpty ? 0 : Int(planOf[place]) }
 }
 
 /// A caller's idempotency key, and the answer to a repeated request.

@@ -43,7 +43,7 @@ struct CollapseBatch {
             var held: [Bool] = []
             var seen: Set<String> = []
             for (index, key) in new.collapseKeys.enumerated() {
-                let plan = new.record.plan(at: new.plan(ofRecipient: index))
+                let plan = new.plan(ofRecipient: index)
                 let backend = core.flows.target(of: plan.backends.first ?? "")
                 let mine = (rivals[key] ?? []).filter {
                     $0.isRival(of: new.caller, collapseID) && $0.row.recipient == new.recipients[index]

@@ -105,7 +105,7 @@ struct EnqueueRows: Sendable {
         heads.append((new.id.rawValue, head))
         let isUrgent = new.notification.priority == .high
         for (index, recipient) in new.recipients.enumerated() {
-            let plan = new.plan(ofRecipient: index)
+            let plan = new.planIndex(ofRecipient: index)
             let (flow, backend) = flowOf[plan]
             let id = new.id.delivery(at: index)
             let form = recipient.storedForm

@@ -110,7 +110,7 @@ final class Enqueuing {
         let due = max(scheduled ?? accepted, 0)
         let contentBytes = new.pointee.record.content.count
         let stays =
-            isSimple && new.pointee.plan(ofRecipient: 0) == 0
+            isSimple && new.pointee.planIndex(ofRecipient: 0) == 0
             && rows.staysInMemory(first.flow, due: due, bytes: contentBytes)
         rows.setRecord(new.pointee.record)
         if !stays { bindShared(of: new, scheduled: scheduled) }
@@ -142,9 +142,9 @@ final class Enqueuing {
             if stays {
                 rows.stage(entry, StagedRow.Row(expires: expires, scheduled: scheduled))
             } else if index == 0 {
-                try rows.insertHead(entry, plan: new.pointee.plan(ofRecipient: 0), expires: expires, mark: mark)
+                try rows.insertHead(entry, plan: new.pointee.planIndex(ofRecipient: 0), expires: expires, mark: mark)
             } else {
-                let plan = new.pointee.plan(ofRecipient: index)
+                let plan = new.pointee.planIndex(ofRecipient: index)
                 try rows.insertChild(entry, plan: plan, expires: expires, mark: mark)
             }
             if !isGiven { transaction.pending.append(.added(entry)) }
@@ -164,7 +164,7 @@ final class Enqueuing {
         rows.setRecord(new.pointee.record)
         bindShared(of: new, scheduled: scheduled)
         rows.setRecipient(new.pointee.recipients[0])
-        let plan = new.pointee.plan(ofRecipient: 0)
+        let plan = new.pointee.planIndex(ofRecipient: 0)
         try rows.insertHead(key, flow, plan: plan, expires: expires, accepted: accepted)
         transaction.pending.append(.stored(flow, key))
         note(new, expires: expires)
@@ -199,13 +199,13 @@ final class Enqueuing {
             id: new.pointee.id,
             record: new.pointee.record,
             notification: new.pointee.notification,
-            plan: new.pointee.plan(ofRecipient: index),
+            plan: new.pointee.planIndex(ofRecipient: index),
             expiresAt: new.pointee.expiresAt
         )
     }
 
     private func flow(of new: UnsafePointer<NewNotification>, _ index: Int) throws(StoreError) -> Flow {
-        let plan = new.pointee.record.plan(at: new.pointee.plan(ofRecipient: index))
+        let plan = new.pointee.plan(ofRecipient: index)
         guard let backend = plan.backends.first else {
             throw .failed("the notification \(new.pointee.id) has no backend")
         }

@@ -103,7 +103,7 @@ struct MemoryTables {
     private mutating func insert(_ new: NewNotification, _ time: any TimeSource, _ change: inout StoreChange) {
         notifications[new.id.rawValue] = new
         for (place, recipient) in new.recipients.enumerated() {
-            let planPlace = new.plan(ofRecipient: place)
+            let planPlace = new.planIndex(ofRecipient: place)
             let plan = new.record.plan(at: planPlace)
             var row = Waiting(
                 id: new.id.rawValue + Int64(place),

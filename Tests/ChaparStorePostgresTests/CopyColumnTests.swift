@@ -268,7 +268,7 @@ struct CopyColumnTests {
 
     /// A record that has a value for each property, three plans, and a field that no program has yet.
     private static let record: [UInt8] = {
-        let record = NotificationRecord(
+        var record = NotificationRecord(
             content: [1, 2],
             plans: [
                 DeliveryPlan(["apns", "fcm"]), DeliveryPlan(["fcm"], onUnknown: .stop),
@@ -276,6 +276,7 @@ struct CopyColumnTests {
             ],
             acceptedAt: Date(millisecondsSince1970: 1_764_000_000_004)
         )
+        record.metadata = Array(#"{"order":42}"#.utf8)
         return record.encoded + RecordField.encode([RecordField(tag: 1_000, bytes: [7, 0, 8])]).dropFirst()
     }()
 
@@ -283,11 +284,12 @@ struct CopyColumnTests {
     func fieldsOfRecord() async throws {
         let record = try #require(NotificationRecord(encoded: Self.record))
         #expect(
-            Mirror(reflecting: record).children.map(\.label) == ["content", "plans", "acceptedAt", "unknown"],
+            Mirror(reflecting: record).children.map(\.label)
+                == ["content", "plans", "acceptedAt", "metadata", "unknown"],
             "a new property needs a value in the record of this test, and its tag in the next line"
         )
         let fields = RecordField.all(Self.record)
-        #expect(fields.map(\.tag) == [1, 2, 2, 2, 3, 1_000])
+        #expect(fields.map(\.tag) == [1, 2, 2, 2, 3, 4, 1_000])
         try await CopyTests.Folder.use { folder in
             try await Self.fill(folder.file("a"))
             let options = try await TestServer.shared.options()

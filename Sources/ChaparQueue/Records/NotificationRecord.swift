@@ -14,6 +14,10 @@ public struct NotificationRecord: Sendable, Hashable {
     public var plans: [DeliveryPlan]
     /// The time of acceptance, in the store's steady time, to the millisecond.
     public var acceptedAt: Date
+    /// The sender's own JSON object, given back as it came in status, deliveries and events; nil without one.
+    ///
+    /// At most ``maximumMetadataBytes`` bytes.
+    public var metadata: [UInt8]?
     /// The fields that this program does not know, as it read them: for records of a newer program.
     private var unknown: [UInt8] = []
 
@@ -25,7 +29,11 @@ public struct NotificationRecord: Sendable, Hashable {
         static let acceptedAt: UInt64 = 1
         static let plan: UInt64 = 2
         static let content: UInt64 = 3
+        static let metadata: UInt64 = 4
     }
+
+    /// The most bytes of ``metadata``.
+    package static let maximumMetadataBytes = 512
 
     /// Makes a record.
     public init(content: [UInt8], plans: [DeliveryPlan], acceptedAt: Date) {
@@ -38,10 +46,14 @@ public struct NotificationRecord: Sendable, Hashable {
     }
 
     /// Whether ``write(to:)`` writes nothing.
-    package var isBare: Bool { true }
+    package var isBare: Bool { metadata == nil }
 
     /// Writes the members of the record that its sender gets back, in answers and in events.
-    package func write(to writer: inout JSONWriter) {}
+    package func write(to writer: inout JSONWriter) {
+        guard let metadata else { return }
+        writer.name("metadata")
+        writer.raw(metadata)
+    }
 
     /// The stored form.
     public var encoded: [UInt8] {
@@ -59,6 +71,7 @@ public struct NotificationRecord: Sendable, Hashable {
             RecordCoding.append(Tag.plan, plan.storedForm.utf8, to: &bytes)
         }
         RecordCoding.append(Tag.content, content, to: &bytes)
+        if let metadata { RecordCoding.append(Tag.metadata, metadata, to: &bytes) }
         bytes.append(contentsOf: unknown)
     }
 
@@ -67,12 +80,14 @@ public struct NotificationRecord: Sendable, Hashable {
         var content: ArraySlice<UInt8>?
         var plans: [DeliveryPlan] = []
         var acceptedAt: Int64?
+        var metadata: [UInt8]?
         var unknown: [UInt8] = []
         let isWhole = RecordCoding.read(bytes) { tag, field in
             switch tag {
             case Tag.acceptedAt: acceptedAt = RecordCoding.number(in: field)
             case Tag.plan: plans.append(DeliveryPlan(storedForm: String(decoding: field, as: UTF8.self)))
             case Tag.content: content = field
+            case Tag.metadata: metadata = Array(field)
             default: RecordCoding.append(tag, field, to: &unknown)
             }
         }
@@ -84,6 +99,7 @@ public struct NotificationRecord: Sendable, Hashable {
             plans: plans,
             acceptedAt: Date(millisecondsSince1970: acceptedAt)
         )
+        self.metadata = metadata
         self.unknown = unknown
     }
 }

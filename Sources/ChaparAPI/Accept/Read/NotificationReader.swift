@@ -1,4 +1,5 @@
 internal import ChaparDelivery
+internal import ChaparQueue
 package import ChaparCore
 
 /// A reader of notifications from the bytes of a request, in one pass and without a tree.
@@ -17,8 +18,8 @@ package struct NotificationReader {
     }
 
     private enum Field: Int, RequestField {
-        case to, content, options, overrides, route, backend, app
-        static let names = ["to", "content", "options", "overrides", "route", "backend", "app"]
+        case to, content, options, overrides, route, backend, app, metadata
+        static let names = ["to", "content", "options", "overrides", "route", "backend", "app", "metadata"]
     }
 
     /// Reads a body that is one notification.
@@ -70,6 +71,7 @@ package struct NotificationReader {
                 draft.app = try scanner.identifier(&issues, "#/app", limit: 64).map { AppName(rawValue: $0) }
                 draft.isAppFaulty = draft.app == nil
                 draft.isChoiceFaulty = draft.isChoiceFaulty || draft.isAppFaulty
+            case .metadata: draft.record.metadata = try metadata(&scanner, &issues)
             }
         }
         guard isObject else { return draft }
@@ -91,6 +93,31 @@ package struct NotificationReader {
         try read(&scanner, &issues, &draft.notification)
         if issues.count != before { draft.isContentSound = false }
         return start..<scanner.offset
+    }
+
+    /// Reads the sender's own object; nil for none, or one that is too large.
+    ///
+    /// Blanks between its parts are left out, since an event is one line.
+    private func metadata(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) -> [UInt8]? {
+        scanner.skipSpace()
+        let start = scanner.offset
+        guard try scanner.tree(limits, &issues, "#/metadata") != nil else { return nil }
+        var isText = false
+        var isEscaped = false
+        let bytes = scanner.slice(start..<scanner.offset).filter { byte in
+            if byte == UInt8(ascii: "\""), !isEscaped { isText.toggle() }
+            isEscaped = byte == UInt8(ascii: "\\") && !isEscaped
+            return isText || byte > UInt8(ascii: " ")
+        }
+        let most = NotificationRecord.maximumMetadataBytes
+        guard bytes.count <= most else {
+            issues.add("#/metadata", "too_large", "At most \(most) bytes of JSON; these are \(bytes.count).")
+            return nil
+        }
+        return bytes
     }
 
     /// Checks the rules that involve several fields.

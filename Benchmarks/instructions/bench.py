@@ -11,52 +11,21 @@ and the kernel: for these there is `Benchmarks/run pairs`. With `--delay-ms` the
 """
 import argparse
 import json
-import re
 import sys
 import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "gateway"))
-from bench import throughput  # noqa: E402
-from postgres import postgres  # noqa: E402
+from callgrind import PARTS, SLOWNESS, both_runs, total  # noqa: E402
 from rig import Rig, judge  # noqa: E402
 
-PARTS = {"single": (1, 1_000, 32), "hundred": (100, 50, 8)}  # Notifications a POST, POSTs of the smaller run, connections.
-TIMES = 5
 GOAL = 1.05
-SLOWNESS = 40  # How much longer a gateway may take than without valgrind.
-
-
-def counted(rig, binary, out, **run):
-    """The instructions of a gateway's whole life, and the notifications that it delivered."""
-    program = Path(rig.path("counted"))
-    program.write_text(f"""#!/bin/sh
-[ "$1" = serve ] || exec '{binary}' "$@"
-LD_PRELOAD='{rig.path("sigsuspend")}' exec valgrind --tool=callgrind --callgrind-out-file='{out}' '{binary}' "$@"
-""")
-    program.chmod(0o755)
-    figures = throughput(rig, {"cpu_us": 1}, chapar=str(program), **run)
-    if figures["lost"]:
-        raise SystemExit(f"{binary}: {figures['lost']} are lost")
-    return int(re.search(r"^totals: (\d+)", out.read_text(), re.M)[1]), figures["delivered"]
 
 
 def each(rig, name, binary, folder, on_postgres, delay_ms):
     """The instructions of one notification."""
-    per_post, posts, connections = PARTS[name]
-    found = []
-    for times in (1, TIMES):
-        run = {"name": name, "per_post": per_post, "posts": posts * times, "connections": connections, "delay_ms": delay_ms}
-        out = folder / f"{Path(binary).name}-{name}{'-postgres' * on_postgres}-{times}.callgrind"
-        if not on_postgres:
-            found.append(counted(rig, binary, out, **run))
-            continue
-        with tempfile.TemporaryDirectory(prefix="chapar-bench-pg-") as place:
-            Path(place).chmod(0o755)  # The server may run as another user.
-            with postgres(Path(place) / "postgres", "max_wal_size=4GB") as server:
-                found.append(counted(rig, binary, out, **run, postgres=server.url))
-    (few, fewer), (many, more) = found
-    return round((many - few) / (more - fewer))
+    (few, fewer), (many, more) = both_runs(rig, name, binary, folder, on_postgres, delay_ms)
+    return round((total(many) - total(few)) / (more - fewer))
 
 
 def main():

@@ -36,7 +36,7 @@ extension Gateway {
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
         // A start that fails before this point has not reported how the previous run ended.
-        let notes = store as? any ServingNotes
+        let notes = store.abilities.serving
         return try await assemble(
             snapshot,
             store: store,
@@ -70,6 +70,7 @@ extension Gateway {
         makeFront: (GatewayAPI) -> any Service
     ) async throws(StoreError) -> Gateway {
         let time = time ?? store.time
+        let abilities = store.abilities
         let depths = try await store.depths()
         metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
         store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
@@ -78,8 +79,8 @@ extension Gateway {
             store: store,
             devices: store,
             operations: store,
-            nodes: store as? any NodeExchange,
-            quotas: store as? any QuotaLedger,
+            nodes: abilities.nodes,
+            quotas: abilities.quotas,
             time: time,
             clock: state.clock,
             observer: metrics,
@@ -88,7 +89,7 @@ extension Gateway {
         ) { stored in try NotificationContent.decode(stored) }
         let operations = OutboxRelay(
             state: state,
-            nodes: store as? any NodeExchange,
+            nodes: abilities.nodes,
             metrics: metrics,
             logger: logger,
             planning: planning

@@ -74,7 +74,7 @@ public struct ErasedDeliveries: Sendable, Hashable {
 }
 
 /// A store of deliveries and events from which one user's data can be removed.
-public protocol TraceStore: Sendable {
+public protocol TraceStore: StateStore {
     /// Returns the end of traces for an erasure that begins now.
     func tracesEnd() async throws(StoreError) -> UserTraces.End
 

@@ -38,13 +38,6 @@ public struct UserTraces: Sendable, Hashable {
         recipients = [Recipient.user(user).storedForm]
         notifications = []
     }
-
-    /// Adds a device with its tokens.
-    public mutating func add(_ device: Device) {
-        devices.insert(device.id)
-        recipients.insert(Recipient.device(device.id).storedForm)
-        for token in device.tokens { recipients.insert(Recipient.token(token.token).storedForm) }
-    }
 }
 
 /// The result of erasing a user's deliveries.

@@ -52,7 +52,7 @@ enum Embedded {
             let order = try context.parameters.require("order")
             let phone = try context.parameters.require("phone")
             let message = PushNotification(title: .plain("Order \(order)"), body: "is on its way")
-            do throws(AcceptanceProblem) {
+            do throws(GatewayProblem) {
                 return try await gateway.accept(
                     message,
                     to: [.token(phone, service: .iOSAPNs)],

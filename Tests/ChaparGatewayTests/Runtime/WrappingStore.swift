@@ -13,12 +13,19 @@ struct WrappingStore: NotificationStore, DeviceStore, OutboxStore {
 
     let base: any Whole
     let abilities: StoreAbilities
+    /// Called at the beginning (true) and at the end of each read of events.
+    private let readsEvents: @Sendable (Bool) -> Void
 
     /// Wraps a store; `add` gives it an ability that it does not have.
-    init(_ base: any Whole, _ add: (inout StoreAbilities) -> Void = { _ in }) {
+    init(
+        _ base: any Whole,
+        _ add: (inout StoreAbilities) -> Void = { _ in },
+        readsEvents: @escaping @Sendable (Bool) -> Void = { _ in }
+    ) {
         var abilities = base.abilities
         add(&abilities)
         (self.base, self.abilities) = (base, abilities)
+        self.readsEvents = readsEvents
     }
 
     // MARK: NotificationStore
@@ -97,7 +104,9 @@ struct WrappingStore: NotificationStore, DeviceStore, OutboxStore {
     }
 
     func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
-        try await base.events(after: after, limit: limit, wait: wait)
+        readsEvents(true)
+        defer { readsEvents(false) }
+        return try await base.events(after: after, limit: limit, wait: wait)
     }
 
     func lastEvent() async throws(StoreError) -> Int64 { try await base.lastEvent() }

@@ -18,7 +18,7 @@ import Synchronization
 /// A service that lives as long as its process makes a client and calls ``shutdown(grace:)`` itself. A backend that is
 /// used after the end still reports an outcome for every recipient: a refusal, since nothing was sent.
 public final class PushClient: Sendable {
-    private typealias Owned = (name: String, backend: any PushBackend)
+    typealias Owned = (name: String, backend: any PushBackend)
 
     private enum State {
         case running([Owned])
@@ -120,6 +120,18 @@ public final class PushClient: Sendable {
             }
         }
         await end.value
+    }
+
+    /// The backends that were made with the client.
+    ///
+    /// Throws after the client's end.
+    var owned: [Owned] {
+        get throws {
+            try state.withLock { state in
+                guard case .running(let owned) = state else { throw Self.ended }
+                return owned
+            }
+        }
     }
 
     private var isRunning: Bool {

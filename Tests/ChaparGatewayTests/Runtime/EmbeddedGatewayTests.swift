@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import ChaparComposition
 import ChaparCore
 import ChaparQueue
 import ChaparStoreContract
@@ -156,6 +157,41 @@ struct EmbeddedGatewayTests {
             }
             #expect(problem?.code == "not_found" && problem?.retryAfter == nil)
             #expect(try await gateway.states(of: unknown).isEmpty)
+        }
+    }
+
+    // MARK: Sending
+
+    @Test("is a sender: by a route or a backend, with the caller's wishes", arguments: EmbeddedGateway.Kind.allCases)
+    func posts(kind: EmbeddedGateway.Kind) async throws {
+        let other = ScriptedBackend { _, _ in .refused(Refusal(.token, reason: "Unregistered", advice: .never)) }
+        let backends: [BackendRegistry.ConfiguredBackend] = [Self.backend(), .init(name: "b", backend: other)]
+        let change = { (configuration: inout GatewayConfiguration) in
+            configuration.routes = [
+                .init(service: .iOSAPNs, plan: DeliveryPlan(["a"])), .init(name: "alerts", plan: DeliveryPlan(["b"])),
+            ]
+        }
+        try await EmbeddedGateway.run(kind, backends, change) { gateway in
+            let sender: any PushSender = gateway
+            let message = PushNotification(title: "t")
+            for (name, backend) in [("alerts", "b"), ("a", "a"), (nil, "a")] {
+                let posted = try await sender.post(message, to: Self.phone, via: name)
+                #expect(posted.outcomes == nil && !posted.isReplay)
+                let id = try #require(posted.id.flatMap { NotificationID($0) })
+                try await Self.wait(gateway, for: id, backend == "a" ? .acceptedByPlatform : .failed)
+                #expect(try await gateway.states(of: id).map(\.backend) == [backend])
+            }
+            let options = SendOptions(timeToLive: .seconds(60), idempotencyKey: "order-42")
+            let first = try await sender.post(message, to: Self.phone, options: options)
+            let second = try await sender.post(message, to: Self.phone, options: options)
+            #expect(second.isReplay && second.id == first.id)
+            let id = try #require(first.id.flatMap { NotificationID($0) })
+            let stored = try #require(try await gateway.state.store.notification(id))
+            #expect(stored.expiresAt.timeIntervalSince(stored.acceptedAt) == 60)
+            let unknown = await #expect(throws: GatewayProblem.self) {
+                try await sender.post(message, to: Self.phone, via: "iso")
+            }
+            #expect(unknown?.errors.map(\.pointer) == ["#/backend"])
         }
     }
 

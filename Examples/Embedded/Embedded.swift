@@ -37,12 +37,7 @@ enum Embedded {
         _ logger: Logger
     ) async throws -> Gateway {
         let ios = try client.backend("ios", state: store) { try APNsBackend(options: options, context: $0) }
-        return try await Gateway.assemble(
-            GatewaySnapshot(configuration: GatewayConfiguration(), backends: [.init(name: "ios", backend: ios)]),
-            store: store,
-            servesAPI: false,
-            logger: logger
-        )
+        return try await Gateway(store: store, logger: logger) { try $0.add(ios, as: "ios") }
     }
 
     /// The application, of which client and gateway are a part.

@@ -32,6 +32,49 @@ struct EmbeddedGatewayTests {
         try await gateway.state.store.publish(Array(repeating: event, count: count))
     }
 
+    // MARK: Setting up
+
+    @Test("is set up with its backends and settings in a few lines")
+    func setUp() async throws {
+        let store = MemoryStore(MemoryDatabase(time: SystemTime()))
+        let gateway = try await Gateway(store: store, logger: quiet) {
+            try $0.add(ScriptedBackend { _, _ in .accepted(Acceptance()) }, as: "a")
+            try $0.add(.init(name: "b", backend: ScriptedBackend { _, _ in nil }, maximumInFlight: 1))
+            $0.configuration.queue.drain = .seconds(1)
+            $0.configuration.routes = [.init(name: "alerts", plan: DeliveryPlan(["a", "b"]))]
+        }
+        #expect(gateway.state.snapshot.backends.map(\.name) == ["a", "b"])
+        try await EmbeddedGateway.run(gateway) { gateway in
+            let posted = try await gateway.post(PushNotification(title: "t"), to: Self.phone, via: "alerts")
+            let id = try #require(posted.id.flatMap { NotificationID($0) })
+            try await Self.wait(gateway, for: id, .acceptedByPlatform)
+        }
+    }
+
+    @Test("says which backend is there twice, has no name, or is missing")
+    func wrongSetUp() async throws {
+        let store = MemoryStore(MemoryDatabase(time: SystemTime()))
+        let backend = ScriptedBackend { _, _ in nil }
+        let mistakes: [(String, @Sendable (inout GatewaySetup) throws -> Void)] = [
+            ("backends.a: is there twice", { for _ in 0..<2 { try $0.add(backend, as: "a") } }),
+            ("backends: my phone is not a name", { try $0.add(backend, as: "my phone") }),
+            (
+                "routes[0].use: no backend is named iso. Did you mean ios?",
+                {
+                    try $0.add(backend, as: "ios")
+                    $0.configuration.routes = [.init(plan: DeliveryPlan(["ios", "iso"]))]
+                }
+            ),
+        ]
+        for (words, setUp) in mistakes {
+            let error = await #expect(throws: ConfigurationError.self) {
+                try await Gateway(store: store, logger: quiet, setUp)
+            }
+            #expect(error?.description.contains(words) ?? false, "\(error as Any)")
+        }
+        await store.close()
+    }
+
     // MARK: Events
 
     @Test(

@@ -11,7 +11,7 @@ extension Gateway {
     /// ```swift
     /// let gateway = try await Gateway(store: store, logger: logger) {
     ///     try $0.add(ios, as: "ios")
-    ///     $0.configuration.store.retention.notifications = .seconds(86_400)
+    ///     $0.configuration.store.retention = .seconds(86_400)
     /// }
     /// ```
     ///

@@ -139,8 +139,11 @@ struct PackagingTests {
         let manifest = try String(contentsOf: Page.root.appending(path: "Package.swift"), encoding: .utf8)
         // ChaparHTTP does without its traits; of the command's needs ChaparCommands speaks, which it is built after.
         let optional: Set = ["ChaparHTTP", "ChaparReleaseNotesCommand"]
-        let names = ["http1": "HTTP1", "services": "Services", "gateway": "Gateway", "commands": "Commands"]
-        let levels = ["HTTP1", "Services", "Gateway", "Commands"]
+        let names = [
+            "http1": "HTTP1", "lifecycle": "ServiceLifecycleSupport", "observability": "ObservabilitySupport",
+            "gateway": "Gateway", "commands": "Commands",
+        ]
+        let levels = ["HTTP1", "ServiceLifecycleSupport", "ObservabilitySupport", "Gateway", "Commands"]
         var checked: Set<String> = []
         for text in manifest.split(separator: #/\n {8}(?=\.|plugin\(|simulator\()/#) {
             guard let head = text.prefixMatch(of: #/(?:\.target|plugin)\(\s*(?:name: )?"(\w+)",/#) else { continue }

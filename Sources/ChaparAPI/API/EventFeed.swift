@@ -28,8 +28,9 @@ package struct EventFeed: Sendable {
     private let filter: EventFilter
     /// The number of the last event that was read, whether the caller may see it or not.
     private(set) var position: Int64
-    /// Whether events between ``position`` and the next one were removed, which only a reader that resumes is told.
-    private var mayHaveGap: Bool
+    /// Whether the reader is told when events between ``position`` and the next one were removed: not before its first
+    /// event, unless it resumes.
+    private var tellsGaps: Bool
 
     /// Makes the events above a number; a reader that resumes is told of events that were removed meanwhile.
     package init(_ state: GatewayState, after position: Int64, isResumed: Bool) {
@@ -41,7 +42,7 @@ package struct EventFeed: Sendable {
         self.state = state
         self.filter = filter
         self.position = position
-        mayHaveGap = isResumed
+        tellsGaps = isResumed
     }
 
     /// Whether nothing more is read: the gateway or the reading task ends.
@@ -52,10 +53,10 @@ package struct EventFeed: Sendable {
         let view = EventView(caller)
         var items: [Item] = []
         for event in try await read(wait) {
-            if mayHaveGap, event.number > position.adding(clamping: 1) {
+            if tellsGaps, event.number > position.adding(clamping: 1) {
                 items.append(Self.gap(from: position, to: event.number))
             }
-            mayHaveGap = false
+            tellsGaps = true  // A slow reader may be overtaken by the purge later as well.
             position = event.number
             let type = EventJSON.type(of: event.json)
             guard filter.matches(type), let shown = view.shown(event, type: type) else { continue }

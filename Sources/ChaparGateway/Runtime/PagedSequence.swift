@@ -1,5 +1,3 @@
-internal import ChaparQueue
-
 /// A cold sequence that reads a page of elements when the one before is used up.
 ///
 /// Each iteration begins anew. It holds one page and no task, so the reader's pace is the pace of reading, and a

@@ -165,7 +165,7 @@ struct EmbeddedGatewayTests {
         #expect(try await count == 1)
     }
 
-    @Test("tells of events that are kept no longer, and only a reader that goes on")
+    @Test("tells of events that are kept no longer, also a reader that is too slow")
     func gap() async throws {
         try await EmbeddedGateway.run(.memory, [Self.backend()]) { gateway in
             try await Self.publish(5, gateway)
@@ -178,6 +178,12 @@ struct EmbeddedGatewayTests {
             #expect(try await iterator.next()?.number == 3)
             var later = gateway.events(after: 3).makeAsyncIterator()
             #expect(try await later.next()?.number == 4)
+            #expect(try await later.next()?.number == 5)
+            try await Self.publish(3, gateway)
+            store.database.removeEvents(5)
+            let overtaken = try #require(try await later.next())
+            #expect(overtaken.type == GatewayEvent.gap && overtaken.number == 7)
+            #expect(try await later.next()?.number == 8)
         }
     }
 

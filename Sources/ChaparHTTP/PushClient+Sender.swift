@@ -6,7 +6,7 @@ extension PushClient: PushSender {
     /// - Parameters:
     ///   - notification: The content.
     ///   - recipients: The recipients.
-    ///   - name: The name that a backend was made with; of several the latest. Nil is the client's only backend.
+    ///   - name: The name that a backend was made with. Nil is the client's only backend.
     ///   - options: Further wishes. A client keeps nothing, so it refuses an idempotency key.
     /// - Returns: An outcome for each recipient, in order, and what the platform would drop.
     /// - Throws: `PushError` for a name that no backend has, or an idempotency key; `HTTPPoolError` after the client's
@@ -34,13 +34,13 @@ extension PushClient: PushSender {
 
     private func backend(named name: String?) throws -> any PushBackend {
         let owned = try owned
-        if let name, let found = owned.last(where: { $0.name == name }) { return found.backend }
-        let names = Set(owned.map(\.name)).sorted()
+        if let name, let found = owned.first(where: { $0.name == name }) { return found.backend }
+        let names = owned.map(\.name).sorted()
         if let name {
             let known = names.isEmpty ? "the client has none" : "there are \(names.joined(separator: ", "))"
             throw PushError(.invalidRequest, "via: there is no backend \(name): \(known)")
         }
-        guard names.count < 2, let only = owned.last else {
+        guard owned.count < 2, let only = owned.first else {
             let fix = names.isEmpty ? "make one first" : "say which: \(names.joined(separator: ", "))"
             throw PushError(.invalidRequest, "via: the client has \(names.count) backends: \(fix)")
         }

@@ -52,7 +52,7 @@ public struct GatewayEvent: Sendable, Hashable {
 
     /// The number, which only grows: ``Gateway/events(after:)`` continues after it.
     public let number: Int64
-    /// The type, such as `delivery.accepted_by_platform`; docs/API.md lists them.
+    /// The type, such as `delivery.accepted_by_platform`; docs/APIReference.md lists them.
     public let type: String
     /// The whole event, as the API sends it; null when it is no JSON.
     public let content: JSONValue

@@ -11,6 +11,7 @@ extension PushClient: PushSender {
     /// - Returns: An outcome for each recipient, in order, and what the platform would drop.
     /// - Throws: `PushError` for a name that no backend has, or an idempotency key; `HTTPPoolError` after the client's
     ///   end. Nothing was sent then.
+    @discardableResult
     public func post(
         _ notification: PushNotification,
         to recipients: [Recipient],

@@ -53,6 +53,7 @@ public final class RecordingSender: PushSender {
     public var posts: [Post] { state.withLock { $0.posts } }
 
     /// Keeps a message and answers as the test says.
+    @discardableResult
     public func post(
         _ notification: PushNotification,
         to recipients: [Recipient],

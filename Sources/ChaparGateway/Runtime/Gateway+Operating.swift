@@ -13,6 +13,7 @@ extension Gateway {
     ///   - onPlatforms: Whether platforms are asked to withdraw what they have accepted, where they can.
     /// - Returns: The counts of messages that were cancelled, that had ended, and that are being sent.
     /// - Throws: `not_found` when there is no such notification; the store's failure.
+    @discardableResult
     public func cancel(
         _ id: NotificationID,
         onPlatforms: Bool = false
@@ -33,6 +34,7 @@ extension Gateway {
     /// - Parameter backend: The name of a backend of the configuration.
     /// - Returns: The work that is due now, and the pauses that ended and stayed.
     /// - Throws: `not_found` when no backend has this name; the store's failure.
+    @discardableResult
     public func retry(_ backend: String) async throws(GatewayProblem) -> RetriedBackend {
         do throws(Problem) {
             return RetriedBackend(try await responder.own.retries.retry(backend, for: .everybody))

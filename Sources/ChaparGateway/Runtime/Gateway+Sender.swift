@@ -13,6 +13,7 @@ extension Gateway: PushSender {
     /// - Returns: The notification's id, in the form of the API (`NotificationID`), and what the platforms would drop.
     ///   The outcomes come later: see ``events(after:)`` and ``deliveries(of:)``.
     /// - Throws: The mistakes with their fields; or that nothing is accepted for now, with the time to try again.
+    @discardableResult
     public func post(
         _ notification: PushNotification,
         to recipients: [Recipient],

@@ -15,7 +15,8 @@ let logging: Target.Dependency = .product(name: "Logging", package: "swift-log")
 // What a product of another package is needed for. SwiftPM fetches no package whose products stand under traits that are off
 // alone, so each of them has its condition in every target that names it, those of the tests as well.
 let http1: TargetDependencyCondition? = .when(traits: ["HTTP1"])
-let services: TargetDependencyCondition? = .when(traits: ["Services"])
+let lifecycle: TargetDependencyCondition? = .when(traits: ["ServiceLifecycleSupport"])
+let observability: TargetDependencyCondition? = .when(traits: ["ObservabilitySupport"])
 let gateway: TargetDependencyCondition? = .when(traits: ["Gateway"])
 let commands: TargetDependencyCondition? = .when(traits: ["Commands"])
 
@@ -88,17 +89,27 @@ let package = Package(
         .library(name: "ChaparStoreContract", targets: ["ChaparStoreContract"]),
     ],
     traits: [
-        // Levels: each has the ones before it, but Services is without HTTP1. Without any there are plugins and HTTP/2.
+        // Levels: Gateway has the ones before it, Commands has Gateway, Postgres has Commands. Without any there are
+        // plugins and HTTP/2.
         .default(enabledTraits: ["Postgres"]),
         .trait(name: "HTTP1", description: "ChaparHTTP speaks HTTP/1.1 too, as every platform but Apple needs it."),
         .trait(
+            name: "ServiceLifecycleSupport",
+            description: "PushClient is a service of swift-service-lifecycle."
+        ),
+        .trait(
+            name: "ObservabilitySupport",
+            description: "ChaparObservability: metrics and spans of what is sent."
+        ),
+        .trait(
             name: "Services",
-            description: "PushClient is a service of swift-service-lifecycle; metrics and spans of what is sent."
+            description: "The former name of these two.",
+            enabledTraits: ["ServiceLifecycleSupport", "ObservabilitySupport"]
         ),
         .trait(
             name: "Gateway",
             description: "The gateway and its embedded store as libraries.",
-            enabledTraits: ["HTTP1", "Services"]
+            enabledTraits: ["HTTP1", "ServiceLifecycleSupport", "ObservabilitySupport"]
         ),
         .trait(name: "Commands", description: "The commands of the program.", enabledTraits: ["Gateway"]),
         .trait(
@@ -147,8 +158,8 @@ let package = Package(
             name: "ChaparObservability",
             dependencies: [
                 "ChaparCore", "ChaparComposition",
-                .product(name: "CoreMetrics", package: "swift-metrics", condition: services),
-                .product(name: "Tracing", package: "swift-distributed-tracing", condition: services),
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: observability),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: observability),
             ],
             swiftSettings: strict
         ),
@@ -187,7 +198,7 @@ let package = Package(
                 .product(name: "NIOHTTP1", package: "swift-nio", condition: http1),
                 .product(name: "NIOTLS", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: lifecycle),
             ],
             swiftSettings: strict
         ),
@@ -519,12 +530,12 @@ let package = Package(
             name: "ChaparObservabilityTests",
             dependencies: [
                 "ChaparObservability", "ChaparHTTP", "ChaparCore",
-                .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: services),
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: observability),
                 .product(name: "Logging", package: "swift-log"),
-                .product(name: "MetricsTestKit", package: "swift-metrics", condition: services),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: services),
-                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle", condition: services),
-                .product(name: "Tracing", package: "swift-distributed-tracing", condition: services),
+                .product(name: "MetricsTestKit", package: "swift-metrics", condition: observability),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: lifecycle),
+                .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle", condition: lifecycle),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: observability),
             ],
             swiftSettings: strict
         ),

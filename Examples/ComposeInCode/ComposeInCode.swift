@@ -11,14 +11,12 @@ enum ComposeInCode {
     static func main() async throws {
         try await Sandbox.run { sandbox in
             try await sendOne(sandbox, pem: sandbox.apns.key.pem)
-            try await PushClient.run(logger: Logger(label: "example")) { client in
-                try await FallbackExample.run(client, sandbox)
-                try await PlatformExample.run(client, sandbox)
-                try await OneSignalExample.run(client, sandbox)
-                try await AltcraftExample.run(client, sandbox)
-                try await ChabokExample.run(client, sandbox)
-                try await SimulatorExample.run(client, sandbox)
-                try await ObservedExample.run(client, sandbox)
+            let examples: [@Sendable (PushClient, Sandbox) async throws -> Void] = [
+                FallbackExample.run, PlatformExample.run, OneSignalExample.run, AltcraftExample.run,
+                ChabokExample.run, SimulatorExample.run, ObservedExample.run,
+            ]
+            for example in examples {
+                try await PushClient.run(logger: Logger(label: "example")) { try await example($0, sandbox) }
             }
         }
     }

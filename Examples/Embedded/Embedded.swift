@@ -37,12 +37,7 @@ enum Embedded {
         _ logger: Logger
     ) async throws -> Gateway {
         let ios = try client.backend("ios", state: store) { try APNsBackend(options: options, context: $0) }
-        return try await Gateway.assemble(
-            GatewaySnapshot(configuration: GatewayConfiguration(), backends: [.init(name: "ios", backend: ios)]),
-            store: store,
-            servesAPI: false,
-            logger: logger
-        )
+        return try await Gateway(store: store, logger: logger) { try $0.add(ios, as: "ios") }
     }
 
     /// The application, of which client and gateway are a part.
@@ -52,7 +47,7 @@ enum Embedded {
             let order = try context.parameters.require("order")
             let phone = try context.parameters.require("phone")
             let message = PushNotification(title: .plain("Order \(order)"), body: "is on its way")
-            do throws(AcceptanceProblem) {
+            do throws(GatewayProblem) {
                 return try await gateway.accept(
                     message,
                     to: [.token(phone, service: .iOSAPNs)],

@@ -1,4 +1,4 @@
-#if Services
+#if ServiceLifecycleSupport
     public import ServiceLifecycle
 
     /// A client as a service of swift-service-lifecycle: it ends with the program.

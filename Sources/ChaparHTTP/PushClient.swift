@@ -18,7 +18,7 @@ import Synchronization
 /// A service that lives as long as its process makes a client and calls ``shutdown(grace:)`` itself. A backend that is
 /// used after the end still reports an outcome for every recipient: a refusal, since nothing was sent.
 public final class PushClient: Sendable {
-    private typealias Owned = (name: String, backend: any PushBackend)
+    typealias Owned = (name: String, backend: any PushBackend)
 
     private enum State {
         case running([Owned])
@@ -80,28 +80,44 @@ public final class PushClient: Sendable {
     /// A composition is a backend too: if it is made here, it stops waiting for its next attempt at the end.
     ///
     /// - Parameters:
-    ///   - name: The backend's name in logs.
+    ///   - name: The backend's name in logs and for ``post(_:to:via:options:)``; each backend has one of its own.
     ///   - state: The store for small values that survive a restart, such as rotated credentials; nothing is kept
     ///     without one. The store of a gateway in the same program is one.
     ///   - make: Makes the backend, with the context that it gets from the client.
     /// - Returns: The backend.
-    /// - Throws: The error of `make`, or `HTTPPoolError` after the client's end.
+    /// - Throws: The error of `make`; `PushError` when another backend has the name, which ``remove(_:grace:)`` would
+    ///   free; `HTTPPoolError` after the client's end.
     public func backend<Backend: PushBackend>(
         _ name: String,
         state: (any StateStore)? = nil,
         _ make: (BackendContext) throws -> Backend
     ) throws -> Backend {
-        guard isRunning else { throw Self.ended }
+        try Self.checkIsFree(name, in: owned)
         var logger = logger
         logger[metadataKey: "backend"] = "\(name)"
         let backend = try make(BackendContext(name: name, http: transport, state: state, logger: logger))
-        let isOwned = self.state.withLock { state in
-            guard case .running(let owned) = state else { return false }
+        // If it is not taken now, it has opened nothing, and its pools go with the transport.
+        try self.state.withLock { state in
+            guard case .running(let owned) = state else { throw Self.ended }
+            try Self.checkIsFree(name, in: owned)
             state = .running(owned + [(name, backend)])
-            return true
         }
-        guard isOwned else { throw Self.ended }  // It has opened nothing, and its pools go with the transport.
         return backend
+    }
+
+    /// Ends a backend before the client does, and frees its name; does nothing when none has the name.
+    ///
+    /// Messages in flight get `grace`; a backend that takes more than a second longer is abandoned.
+    public func remove(_ name: String, grace: Duration = .seconds(5)) async {
+        let found = state.withLock { state -> Owned? in
+            guard case .running(var owned) = state, let place = owned.firstIndex(where: { $0.name == name }) else {
+                return nil
+            }
+            let found = owned.remove(at: place)
+            state = .running(owned)
+            return found
+        }
+        if let found { await Self.end(found, grace: grace, logger) }
     }
 
     /// Shuts all backends down at the same time, then closes the remaining connections.
@@ -122,8 +138,24 @@ public final class PushClient: Sendable {
         await end.value
     }
 
-    private var isRunning: Bool {
-        state.withLock { state in if case .running = state { true } else { false } }
+    /// The backends that were made with the client.
+    ///
+    /// Throws after the client's end.
+    var owned: [Owned] {
+        get throws {
+            try state.withLock { state in
+                guard case .running(let owned) = state else { throw Self.ended }
+                return owned
+            }
+        }
+    }
+
+    private static func checkIsFree(_ name: String, in owned: [Owned]) throws(PushError) {
+        guard owned.contains(where: { $0.name == name }) else { return }
+        throw PushError(
+            .invalidRequest,
+            "the client has a backend \(name) already: use that one, remove it first, or choose another name"
+        )
     }
 
     private static let ended = HTTPPoolError("the push client was shut down")
@@ -132,16 +164,16 @@ public final class PushClient: Sendable {
         let start = ContinuousClock.now
         let logger = logger
         await withDiscardingTaskGroup { tasks in
-            for (name, backend) in owned {
-                tasks.addTask {
-                    do {
-                        try await Deadline.run(grace + Self.shutdownMargin) { await backend.shutdown(grace: grace) }
-                    } catch {
-                        logger.debug("a backend did not end in time", metadata: ["backend": "\(name)"])
-                    }
-                }
-            }
+            for one in owned { tasks.addTask { await Self.end(one, grace: grace, logger) } }
         }
         await transport.shutdown(grace: max(.zero, grace - start.duration(to: .now)))
+    }
+
+    private static func end(_ one: Owned, grace: Duration, _ logger: Logger) async {
+        do {
+            try await Deadline.run(grace + shutdownMargin) { await one.backend.shutdown(grace: grace) }
+        } catch {
+            logger.debug("a backend did not end in time", metadata: ["backend": "\(one.name)"])
+        }
     }
 }

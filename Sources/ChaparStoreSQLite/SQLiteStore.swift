@@ -12,6 +12,13 @@ import Synchronization
 /// claimed when the process died are known from the file. Reads use connections of their own. The store calls no plugin
 /// and sends nothing.
 public final class SQLiteStore: NotificationStore, ServingNotes {
+    /// The search for a user's data.
+    public var abilities: StoreAbilities {
+        var abilities = StoreAbilities(traces: self)
+        abilities.serving = self
+        return abilities
+    }
+
     let core: StoreCore
     private let end = ThreadEnd()
     private let isClosing = Mutex(false)

@@ -106,6 +106,33 @@ struct PushClientTests {
         try await server.stop()
     }
 
+    @Test("A name is of one backend, until that is removed, which ends it alone")
+    func names() async throws {
+        let server = try await HTTP1Server.start()
+        try await PushClient.run(logger: quiet) { client in
+            let other = try client.backend("other") { try ProbeBackend($0, url: server.url) }
+            let first = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
+            let isAsked = Mutex(false)
+            let taken = #expect(throws: PushError.self) {
+                try client.backend("probe") { context in
+                    isAsked.withLock { $0 = true }
+                    return try ProbeBackend(context, url: server.url)
+                }
+            }
+            #expect(taken?.code == .invalidRequest && !isAsked.withLock { $0 })
+            await client.remove("probe")
+            await client.remove("nobody")
+            #expect(first.ends == [.accepted] && other.ends.isEmpty)
+            let second = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
+            #expect(await second.send(PushNotification(title: "1"), to: anyone).isAccepted)
+            await client.shutdown()
+            #expect(first.ends.count == 1 && second.ends.count == 1 && other.ends.count == 1)
+            await client.remove("probe")
+            #expect(second.ends.count == 1)
+        }
+        try await server.stop()
+    }
+
     @Test("A backend's logger carries its name")
     func logger() throws {
         let client = PushClient(logger: Logger(label: "test") { label in StreamLogHandler.standardError(label: label) })

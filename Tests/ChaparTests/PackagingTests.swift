@@ -134,6 +134,39 @@ struct PackagingTests {
         }
     }
 
+    @Test("A module that a trait brings packages for says so where the trait is off")
+    func neededTraits() throws {
+        let manifest = try String(contentsOf: Page.root.appending(path: "Package.swift"), encoding: .utf8)
+        // ChaparHTTP does without its traits; of the command's needs ChaparCommands speaks, which it is built after.
+        let optional: Set = ["ChaparHTTP", "ChaparReleaseNotesCommand"]
+        let names = [
+            "http1": "HTTP1", "lifecycle": "ServiceLifecycleSupport", "observability": "ObservabilitySupport",
+            "gateway": "Gateway", "commands": "Commands",
+        ]
+        let levels = ["HTTP1", "ServiceLifecycleSupport", "ObservabilitySupport", "Gateway", "Commands"]
+        var checked: Set<String> = []
+        for text in manifest.split(separator: #/\n {8}(?=\.|plugin\(|simulator\()/#) {
+            guard let head = text.prefixMatch(of: #/(?:\.target|plugin)\(\s*(?:name: )?"(\w+)",/#) else { continue }
+            let module = String(head.output.1)
+            let path = text.firstMatch(of: #/path: "([^"]+)"/#).map { String($0.output.1) }
+            let plugin = text.firstMatch(of: #/at: "([^"]+)"/#).map { "Plugins/\($0.output.1)" }
+            let folder = path ?? plugin ?? "Sources/\(module)"
+            guard !folder.hasPrefix("Tests/"), !optional.contains(module) else { continue }
+            let traits = text.matches(of: #/condition: (\w+)\)/#).compactMap { names[String($0.output.1)] }
+            guard let trait = levels.last(where: { traits.contains($0) }) else { continue }
+            let file = Page.root.appending(path: "\(folder)/NeededTrait.swift")
+            let words = try String(contentsOf: file, encoding: .utf8)
+            #expect(words.contains("#if !\(trait)\n    #error("), "\(module)")
+            checked.insert(module)
+        }
+        #expect(
+            checked == [
+                "ChaparObservability", "ChaparStoreSQLite", "ChaparDelivery", "ChaparAPI", "ChaparServer",
+                "ChaparGateway", "ChaparCommands",
+            ]
+        )
+    }
+
     @Test("One file tells C libraries and systems apart")
     func cLibrary() throws {
         let own = "Sources/ChaparCore/Support/CLibrary.swift"

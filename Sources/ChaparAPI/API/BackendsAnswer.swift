@@ -6,7 +6,7 @@ internal import ChaparQueue
 
 extension GatewayState {
     /// Returns the gateways that share the store; nil when it cannot be shared.
-    func storeNodes() async throws(StoreError) -> [StoreNode]? { try await (store as? any NodeExchange)?.nodes() }
+    func storeNodes() async throws(StoreError) -> [StoreNode]? { try await store.abilities.nodes?.nodes() }
 }
 
 /// The backends in `GET /v1/backends` and on the dashboard: identity, abilities and the state of the worker.

@@ -2,8 +2,8 @@ internal import Foundation
 package import HTTPTypes
 package import Hummingbird
 package import ChaparDelivery
-internal import ChaparCore
-internal import ChaparQueue
+package import ChaparCore
+package import ChaparQueue
 
 /// `/v1/devices` and `/v1/devices/{id}`: reads, creates, changes and removes devices of the registry.
 ///
@@ -92,11 +92,39 @@ package struct DevicesAPI: Sendable {
         _ request: Request,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        guard Device.isID(id), id != DeviceFieldRules.reservedID else {
-            throw .badDeviceID
-        }
+        try Self.checkID(id)
         let now = state.time.now
-        let change = try await change(of: id, app, request, scope, at: now)
+        let result = try await put(try await change(of: id, app, request, scope, at: now), id, app, at: now)
+        var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0, for: scope.caller) }
+        if result.isNew {
+            response.headers[.location] = "/v1/devices/\(id)" + (app == .default ? "" : "?app=\(app)")
+        }
+        return response
+    }
+
+    /// Creates or replaces a device as a body in the form of the API says, as the endpoint does.
+    package func register(
+        _ id: String,
+        _ app: AppName,
+        _ body: [UInt8],
+        _ scope: RequestScope
+    ) async throws(Problem) -> DevicePut {
+        try Self.checkID(id)
+        guard !state.isDraining else { throw .draining }
+        let now = state.time.now
+        return try await put(try read(body, of: id, app, scope, at: now), id, app, at: now)
+    }
+
+    private static func checkID(_ id: String) throws(Problem) {
+        guard Device.isID(id), id != DeviceFieldRules.reservedID else { throw .badDeviceID }
+    }
+
+    private func put(
+        _ change: DeviceChange,
+        _ id: String,
+        _ app: AppName,
+        at now: Date
+    ) async throws(Problem) -> DevicePut {
         var issues = RequestIssues()
         change.checkRegistration(&issues)
         guard issues.isEmpty else { throw Problem(issues) }
@@ -105,11 +133,7 @@ package struct DevicesAPI: Sendable {
             try await devices.put([device], outbox: state.outbox)
         }
         guard let result = results.first else { throw Problem(.failed("the store gave no answer")) }
-        var response = Response.json(result.isNew ? .created : .ok) { result.device.write(to: &$0, for: scope.caller) }
-        if result.isNew {
-            response.headers[.location] = "/v1/devices/\(id)" + (app == .default ? "" : "?app=\(app)")
-        }
-        return response
+        return result
     }
 
     private func patch(
@@ -143,12 +167,17 @@ package struct DevicesAPI: Sendable {
     }
 
     private func delete(_ id: String) async throws(Problem) -> Response {
+        try await remove(id)
+        return Response(status: .noContent, headers: [.cacheControl: "no-store"])
+    }
+
+    /// Removes a device by its key, as the endpoint does.
+    package func remove(_ id: String) async throws(Problem) {
         guard !state.isDraining else { throw .draining }
         guard try await store({ (devices) throws(StoreError) in try await devices.delete(id, outbox: state.outbox) })
         else {
             throw .unknownDevice(id)
         }
-        return Response(status: .noContent, headers: [.cacheControl: "no-store"])
     }
 
     /// Reads the change of a device from the body.
@@ -161,25 +190,34 @@ package struct DevicesAPI: Sendable {
     ) async throws(Problem) -> DeviceChange {
         guard !state.isDraining else { throw .draining }
         try RequestBodyReader.requireJSON(scope.fields, orPatch: true)
-        let body = RequestBodyReader(admission: admission, scope)
-        let reader = DeviceChangeReader(tokens: scope.snapshot.tokens, now: now)
-        return try await body.withBody(of: request) { (bytes) throws(Problem) in
-            let (change, issues): (DeviceChange, RequestIssues)
-            do throws(JSONSyntaxError) {
-                (change, issues) = try reader.read(bytes)
-            } catch {
-                throw .notJSON(error, bytes)
-            }
-            var found = issues
-            if let own = change.id, own != id {
-                found.add("#/id", "other_id", "The path names another device; leave the field out.")
-            }
-            if let own = change.app, own != app.rawValue {
-                found.add("#/app", "other_app", "The request is about the app \"\(app)\"; leave the field out.")
-            }
-            guard found.isEmpty else { throw Problem(found) }
-            return change
+        return try await RequestBodyReader(admission: admission, scope).withBody(of: request) {
+            (bytes) throws(Problem) in
+            try read(bytes, of: id, app, scope, at: now)
         }
+    }
+
+    private func read(
+        _ body: [UInt8],
+        of id: String,
+        _ app: AppName,
+        _ scope: RequestScope,
+        at now: Date
+    ) throws(Problem) -> DeviceChange {
+        let (change, issues): (DeviceChange, RequestIssues)
+        do throws(JSONSyntaxError) {
+            (change, issues) = try DeviceChangeReader(tokens: scope.snapshot.tokens, now: now).read(body)
+        } catch {
+            throw .notJSON(error, body)
+        }
+        var found = issues
+        if let own = change.id, own != id {
+            found.add("#/id", "other_id", "The path names another device; leave the field out.")
+        }
+        if let own = change.app, own != app.rawValue {
+            found.add("#/app", "other_app", "The request is about the app \"\(app)\"; leave the field out.")
+        }
+        guard found.isEmpty else { throw Problem(found) }
+        return change
     }
 
     private func store<Value: Sendable>(

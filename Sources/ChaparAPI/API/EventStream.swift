@@ -2,16 +2,12 @@ internal import Hummingbird
 internal import NIOCore
 internal import ChaparDelivery
 internal import ChaparCore
-internal import ChaparQueue
-internal import ServiceLifecycle
 
 /// `GET /v1/events`: every event from a number on, as server-sent events, as long as the client listens.
 ///
 /// Numbered events come from the store, so that a client that lost its connection misses none. A slow client slows only
 /// its own stream: the next events are read when the last were taken. Ends at a graceful shutdown.
 struct EventStream: Sendable {
-    /// The most events that are read at a time.
-    private static let batch = 256
     /// The time without an event after which the client gets a heartbeat.
     static let heartbeat = Duration.seconds(15)
     /// The interval at which the caller is checked again, since a key may expire; a change of the configuration also
@@ -39,8 +35,7 @@ struct EventStream: Sendable {
 
     /// Writes until the client leaves or the gateway stops.
     func run(_ writer: inout any ResponseBodyWriter) async throws {
-        var position = after
-        var isFirst = isResumed
+        var feed = EventFeed(state, filter, after: after, isResumed: isResumed)
         var frames = SSEFrames()
         frames.retry(.seconds(2))
         var lastWrite = ContinuousClock.now
@@ -48,7 +43,7 @@ struct EventStream: Sendable {
         var caller = caller
         var nextAuthorization = lastWrite + authorizationInterval
         var authorizedBy = state.snapshot
-        while !state.isDraining, !Task.isCancelled, !Task.isShuttingDownGracefully {
+        while !feed.isOver {
             if authorizedBy !== state.snapshot || ContinuousClock.now >= nextAuthorization {
                 authorizedBy = state.snapshot
                 nextAuthorization = .now + authorizationInterval
@@ -59,38 +54,17 @@ struct EventStream: Sendable {
                 frames.event("gateway.lanes", data: await workers(caller))
                 nextWorkers = .now + Self.workersInterval
             }
-            if frames.isEmpty, ContinuousClock.now >= lastWrite + heartbeat { frames.heartbeat(position) }
+            if frames.isEmpty, ContinuousClock.now >= lastWrite + heartbeat { frames.heartbeat(feed.position) }
             if !frames.isEmpty {
                 try await writer.write(frames.drain())
                 lastWrite = .now
             }
             let wake = min(lastWrite + heartbeat, workers == nil ? .now + .seconds(5) : nextWorkers)
-            let events = try await next(after: position, wait: max(.zero, ContinuousClock.now.duration(to: wake)))
-            let view = EventView(caller)
-            for event in events {
-                if isFirst, event.number > position.adding(clamping: 1) { frames.gap(from: position, to: event.number) }
-                isFirst = false
-                position = event.number
-                let type = EventJSON.type(of: event.json)
-                guard filter.matches(type), let shown = view.shown(event, type: type) else { continue }
-                frames.event(type, data: shown, number: event.number)
+            for item in try await feed.next(for: caller, wait: max(.zero, ContinuousClock.now.duration(to: wake))) {
+                frames.event(item.type, data: item.json, number: item.isNumbered ? item.position : nil)
             }
         }
         try await writer.finish(nil)
-    }
-
-    private func next(after position: Int64, wait: Duration) async throws -> [StoredEvent] {
-        let store = state.store
-        do {
-            return try await cancelWhenGracefulShutdown {
-                try await store.events(after: position, limit: Self.batch, wait: wait)
-            }
-        } catch is CancellationError {
-            return []  // The loop handles the reason.
-        } catch StoreError.closed {
-            state.beginDraining()
-            return []
-        }
     }
 }
 
@@ -98,6 +72,14 @@ struct EventStream: Sendable {
 struct EventFilter: Sendable, Equatable {
     private let exact: Set<String>
     private let prefixes: [String]
+
+    /// The filter that passes every event.
+    static let all = EventFilter(exact: [], prefixes: [])
+
+    private init(exact: Set<String>, prefixes: [String]) {
+        self.exact = exact
+        self.prefixes = prefixes
+    }
 
     /// Reads the parameter `types`.
     init(_ text: String?) throws(Problem) {

@@ -44,14 +44,7 @@ package struct EventsAPI: Sendable {
         let resumed = try Self.position(scope)
         let last = Int64(try scope.number("last", in: 0...Self.furthestLast, default: 0))
         let slot = try StreamSlot(admission, scope.caller, limit: scope.snapshot.limits.streamsPerKey)
-        var after = resumed ?? 0
-        if resumed == nil {
-            do throws(StoreError) {
-                after = max(0, try await state.store.lastEvent().subtracting(clamping: last))
-            } catch {
-                throw Problem(error)
-            }
-        }
+        let after = try await position(after: resumed, last: last)
         let parameter = try scope.nameInUse(.workers)
         let includesWorkers = try scope.number(parameter, in: 0...1, default: 0) == 1
         let workers: (@Sendable (Caller) async -> [UInt8])? =
@@ -76,6 +69,18 @@ package struct EventsAPI: Sendable {
             ],
             body: ResponseBody { writer in try await stream.run(&writer) }
         )
+    }
+
+    /// Returns the number above which a stream sends events: the one that the client has, or the number of the newest
+    /// event less `last`.
+    package func position(after number: Int64?, last: Int64 = 0) async throws(Problem) -> Int64 {
+        guard !state.isDraining else { throw .draining }
+        if let number { return number }
+        do throws(StoreError) {
+            return max(0, try await state.store.lastEvent().subtracting(clamping: last))
+        } catch {
+            throw Problem(error)
+        }
     }
 
     /// Returns the number after which the client continues: from the field that browsers send, or else from the

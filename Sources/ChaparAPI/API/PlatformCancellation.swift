@@ -1,13 +1,13 @@
 internal import Foundation
 internal import ChaparDelivery
-internal import ChaparCore
+package import ChaparCore
 internal import ChaparQueue
 
 /// The cancellation of a notification's messages that platforms have accepted, with a call for each message, since many
 /// recipients may share one.
 ///
 /// The deliveries do not change: a message that was already under way may have arrived.
-struct PlatformCancellation {
+package struct PlatformCancellation {
     /// The most calls for one notification; deliveries beyond it count as not asked.
     private static let maximumCalls = 200
     /// The most calls under way at a time.
@@ -38,17 +38,17 @@ struct PlatformCancellation {
     }
 
     /// The numbers of deliveries by their results.
-    struct Tally: Sendable {
+    package struct Tally: Sendable {
         /// The most errors that are listed.
         private static let shown = 10
 
-        var cancelled = 0
-        var requested = 0
-        var tooLate = 0
-        var failed = 0
-        var unsupported = 0
-        var notAsked = 0
-        private(set) var errors: [(backend: String, error: PushError)] = []
+        package fileprivate(set) var cancelled = 0
+        package fileprivate(set) var requested = 0
+        package fileprivate(set) var tooLate = 0
+        package fileprivate(set) var failed = 0
+        package fileprivate(set) var unsupported = 0
+        package fileprivate(set) var notAsked = 0
+        package private(set) var errors: [(backend: String, error: PushError)] = []
 
         mutating func add(_ result: Result<Answer, PushError>, of call: Call) {
             switch result {

@@ -28,10 +28,42 @@ package struct RetryAPI: Sendable {
         try scope.allowParameters([])
         try RequestBodyReader.requireJSON(scope.fields)
         let name = SyncEndpoint.decoded(step)
-        guard !state.snapshot.isGone(name), scope.caller.mayUse(backend: name) else {
+        try check(name, scope.caller)
+        try await RequestBodyReader(admission: admission, scope, limit: 4096).requireEmptyObject(of: request)
+        let retried = try await retry(name)
+        return Response.json { writer in
+            writer.field("backend", name)
+            writer.field("deliveries", retried.deliveries)
+            writer.field("operations", retried.operations)
+            Self.write("ended", retried.pauses.ended, to: &writer)
+            Self.write("kept", retried.pauses.kept, to: &writer)
+        }
+    }
+
+    /// The work that is due after a retry, and the pauses that it met.
+    package struct Retried: Sendable {
+        /// The number of deliveries that are due.
+        package var deliveries: Int
+        /// The number of outbox entries that are due.
+        package var operations: Int
+        /// The pauses that are over, and those that stay.
+        package var pauses: EndedPauses
+    }
+
+    /// Retries a backend's waiting work at once, as the endpoint does.
+    package func retry(_ name: String, for caller: Caller) async throws(Problem) -> Retried {
+        guard !state.isDraining else { throw .draining }
+        try check(name, caller)
+        return try await retry(name)
+    }
+
+    private func check(_ name: String, _ caller: Caller) throws(Problem) {
+        guard !state.snapshot.isGone(name), caller.mayUse(backend: name) else {
             throw .notFound("There is no backend \(name.prefix(64)) in the configuration.")
         }
-        try await RequestBodyReader(admission: admission, scope, limit: 4096).requireEmptyObject(of: request)
+    }
+
+    private func retry(_ name: String) async throws(Problem) -> Retried {
         let deliveries: Int
         let operations: Int
         do throws(StoreError) {
@@ -45,13 +77,7 @@ package struct RetryAPI: Sendable {
             pauses.ended += told.ended
             pauses.kept += told.kept
         }
-        return Response.json { [pauses] writer in
-            writer.field("backend", name)
-            writer.field("deliveries", deliveries)
-            writer.field("operations", operations)
-            Self.write("ended", pauses.ended, to: &writer)
-            Self.write("kept", pauses.kept, to: &writer)
-        }
+        return Retried(deliveries: deliveries, operations: operations, pauses: pauses)
     }
 
     private static func write(_ name: String, _ pauses: [EndedPauses.Pause], to writer: inout JSONWriter) {

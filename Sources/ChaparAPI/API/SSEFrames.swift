@@ -29,17 +29,6 @@ struct SSEFrames {
     /// data it raises no event.
     mutating func heartbeat(_ position: Int64) { buffer.writeString(": heartbeat\nid: \(position)\n\n") }
 
-    /// Adds an event that says that events were removed before the client saw them.
-    mutating func gap(from: Int64, to: Int64) {
-        var writer = JSONWriter(capacity: 96)
-        writer.beginObject()
-        writer.field("type", "gateway.gap")
-        writer.field("after", from)
-        writer.field("next", to)
-        writer.endObject()
-        event("gateway.gap", data: writer.bytes)
-    }
-
     /// Returns the contents and empties the buffer.
     mutating func drain() -> ByteBuffer {
         defer { buffer = ByteBuffer() }

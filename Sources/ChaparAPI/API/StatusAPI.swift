@@ -3,7 +3,7 @@ internal import HTTPTypes
 package import Hummingbird
 internal import ChaparDelivery
 package import ChaparCore
-internal import ChaparQueue
+package import ChaparQueue
 
 /// `GET` and `DELETE /v1/notifications/{id}`, `GET …/deliveries` and `DELETE /v1/notifications?key=`: the status of a
 /// notification, its cancellation, and the cancellation of everything that a key has waiting.
@@ -72,15 +72,7 @@ package struct StatusAPI: Sendable {
             after = last.rawValue
         }
         let notification = try Self.id(id)
-        let stored = try await find(id, scope)
-        var page: [StoredDelivery]
-        do throws(StoreError) {
-            page = try await state.store.deliveries(of: notification, after: after, limit: limit + 1)
-        } catch {
-            throw Problem(error)
-        }
-        let hasMore = page.count > limit
-        if hasMore { page.removeLast() }
+        let (stored, page, hasMore) = try await page(of: id, notification, after: after, limit: limit, scope)
         let now = state.clock.reading
         let showsTokens = scope.caller.isAdministrator
         return Response.json(capacity: 512 * page.count + 64) { writer in
@@ -100,23 +92,43 @@ package struct StatusAPI: Sendable {
         }
     }
 
+    /// Returns a page of a notification's deliveries, of at most 1,000, as the endpoint does.
+    package func page(
+        of id: NotificationID,
+        after: Int64?,
+        limit: Int,
+        _ scope: RequestScope
+    ) async throws(Problem) -> (deliveries: [StoredDelivery], hasMore: Bool) {
+        let limit = min(limit, Self.largestPage)
+        let (_, page, hasMore) = try await page(of: Substring(id.description), id, after: after, limit: limit, scope)
+        return (page, hasMore)
+    }
+
+    private func page(
+        of text: Substring,
+        _ id: NotificationID,
+        after: Int64?,
+        limit: Int,
+        _ scope: RequestScope
+    ) async throws(Problem) -> (StoredNotification, deliveries: [StoredDelivery], hasMore: Bool) {
+        let stored = try await find(text, scope)
+        var page: [StoredDelivery]
+        do throws(StoreError) {
+            page = try await state.store.deliveries(of: id, after: after, limit: limit + 1)
+        } catch {
+            throw Problem(error)
+        }
+        let hasMore = page.count > limit
+        if hasMore { page.removeLast() }
+        return (stored, page, hasMore)
+    }
+
     /// Cancels deliveries that were not sent; with `platform=true` also asks platforms to withdraw accepted messages.
     package func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["platform"])
         let includesPlatforms = try scope.flag("platform")
         let notification = try Self.id(id)
-        if !scope.caller.seesAll { _ = try await find(id, scope) }
-        let result: Cancellation?
-        do throws(StoreError) {
-            result = try await state.store.cancel(notification) { [time = state.time] claim, end in
-                EventJSON.delivery(claim, state: end, at: time.now, reason: "cancelled_by_caller")
-            }
-        } catch {
-            throw Problem(error)
-        }
-        guard let result else { throw Self.unknown(id) }
-        let platforms =
-            includesPlatforms ? try await PlatformCancellation(endpoint: endpoint, scope).run(notification) : nil
+        let (result, platforms) = try await cancel(id, notification, includesPlatforms, scope)
         return Response.json { writer in
             writer.field("id", notification.description)
             writer.field("cancelled", result.cancelled)
@@ -126,6 +138,37 @@ package struct StatusAPI: Sendable {
             writer.name("platform")
             platforms.write(to: &writer)
         }
+    }
+
+    /// Cancels deliveries, as the endpoint does.
+    ///
+    /// The second result has the answers of platforms; nil unless they were to be asked.
+    package func cancel(
+        _ id: NotificationID,
+        onPlatforms: Bool,
+        _ scope: RequestScope
+    ) async throws(Problem) -> (Cancellation, PlatformCancellation.Tally?) {
+        try await cancel(Substring(id.description), id, onPlatforms, scope)
+    }
+
+    private func cancel(
+        _ text: Substring,
+        _ notification: NotificationID,
+        _ includesPlatforms: Bool,
+        _ scope: RequestScope
+    ) async throws(Problem) -> (Cancellation, PlatformCancellation.Tally?) {
+        if !scope.caller.seesAll { _ = try await find(text, scope) }
+        let result: Cancellation?
+        do throws(StoreError) {
+            result = try await state.store.cancel(notification) { [time = state.time] claim, end in
+                EventJSON.delivery(claim, state: end, at: time.now, reason: "cancelled_by_caller")
+            }
+        } catch {
+            throw Problem(error)
+        }
+        guard let result else { throw Self.unknown(text) }
+        guard includesPlatforms else { return (result, nil) }
+        return (result, try await PlatformCancellation(endpoint: endpoint, scope).run(notification))
     }
 
     /// Cancels the waiting deliveries of a key's notifications, in parts, for a bounded time.

@@ -1,5 +1,5 @@
 package import ChaparDelivery
-internal import ChaparCore
+package import ChaparCore
 
 /// The choice of the app that a request is about.
 ///
@@ -63,9 +63,12 @@ extension RequestScope {
     var apps: AppChoice { AppChoice(snapshot: gateway, isWhole: caller.view == nil) }
 
     /// Returns the app of a request about devices or users: `?app=`, else its key's, else the only one.
-    func app() throws(Problem) -> AppName {
+    func app() throws(Problem) -> AppName { try app(parameter("app")) }
+
+    /// Returns the app of this name; without one the key's, else the only one.
+    package func app(_ name: String?) throws(Problem) -> AppName {
         do throws(AppChoice.Failure) {
-            return try apps.app(parameter("app"))
+            return try apps.app(name)
         } catch {
             var issues = RequestIssues()
             issues.add("#/app", error.code, error.detail)

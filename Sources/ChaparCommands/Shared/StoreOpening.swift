@@ -12,7 +12,7 @@ import ChaparStoreSQLite
 /// Opens the store that a configuration names.
 enum StoreOpening {
     /// The protocols of a gateway's store.
-    typealias GatewayStore = NotificationStore & DeviceStore & OutboxStore & TraceStore
+    typealias GatewayStore = NotificationStore & DeviceStore & OutboxStore
 
     /// - Throws: ``CommandFailure`` for a mistake of the configuration, else the store's own error.
     static func open(_ store: GatewayConfiguration.Store, logger: Logger) async throws -> any GatewayStore {

@@ -26,16 +26,25 @@ public actor SealedState: StateStore, EncryptingState {
     /// Makes one in front of a gateway's store and brings its values to the current key; logs those that cannot be
     /// read.
     ///
-    /// - Throws: When the store fails.
+    /// - Throws: When the store fails, or has keys to use and no ``StoreAbilities/traces`` to find its values by.
     package static func prepared(
-        _ store: any NotificationStore & TraceStore,
+        _ store: any NotificationStore,
         keys: SealingKeys,
         logger: Logger
     ) async throws(StoreError) -> SealedState {
         let sealed = SealedState(store, keys: keys)
+        guard let traces = store.abilities.traces else {
+            guard keys.ids.isEmpty else {
+                throw .failed(
+                    "store.encryption needs a store that finds its values: give it StoreAbilities.traces, or leave "
+                        + "store.encryption out"
+                )
+            }
+            return sealed
+        }
         var names: [String] = []
         for prefix in [Self.prefix, StateCredentialStore.prefix] {
-            names += try await store.stateNames(beginningWith: prefix)
+            names += try await traces.stateNames(beginningWith: prefix)
         }
         for problem in try await sealed.prepare(names: names, logger: logger) {
             logger.error("a stored credential cannot be read", metadata: ["problem": "\(problem)"])

@@ -59,7 +59,7 @@ package struct UserErasure: Sendable {
     /// Devices that are registered meanwhile stay.
     private static let devicesAtOnce = 1_000
 
-    let store: any StateStore & TraceStore
+    let store: any TraceStore
     let devices: any DeviceStore & OutboxStore
     let outbox: Date?
     let time: any TimeSource

@@ -39,7 +39,7 @@ package final class UserErasures: Sendable {
     package func erase(
         _ user: String,
         _ state: GatewayState,
-        _ traces: any StateStore & TraceStore
+        _ traces: any TraceStore
     ) async throws(StoreError) -> (hash: String, report: UserErasure.Report?) {
         let hash = try await keyedHash(state.store)("user", user)
         var end: UserErasure.Report?
@@ -66,7 +66,7 @@ package final class UserErasures: Sendable {
     }
 
     /// Continues the unfinished calls on record in a store until ``finish()``.
-    func run(_ state: GatewayState, _ traces: any StateStore & TraceStore, _ logger: Logger) async {
+    func run(_ state: GatewayState, _ traces: any TraceStore, _ logger: Logger) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.runRounds(state, traces, logger) }
             group.addTask { [ended] in await ended.wait(after: .start) }
@@ -84,7 +84,7 @@ package final class UserErasures: Sendable {
 
     private func runRounds(
         _ state: GatewayState,
-        _ traces: any StateStore & TraceStore,
+        _ traces: any TraceStore,
         _ logger: Logger
     ) async {
         do throws(StoreError) {
@@ -168,7 +168,7 @@ package final class UserErasures: Sendable {
 
     private static func erasure(
         _ state: GatewayState,
-        _ traces: any StateStore & TraceStore
+        _ traces: any TraceStore
     ) -> UserErasure {
         UserErasure(
             store: traces,

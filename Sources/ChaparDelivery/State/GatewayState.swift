@@ -12,7 +12,7 @@ package final class GatewayState: Sendable {
     /// The device registry with the outbox, kept by the same store or by another one.
     package let devices: any DeviceStore & OutboxStore
     /// The store's search for a user's data, for erasures; nil when the store cannot do that.
-    package let traces: (any NotificationStore & TraceStore)?
+    package let traces: (any TraceStore)?
     /// The callers that wait for the outcomes of their operations.
     package let outcomes: OutboxOutcomes
     /// The clock.
@@ -34,8 +34,8 @@ package final class GatewayState: Sendable {
     ) {
         self.store = store
         self.devices = devices
-        traces = store as? any NotificationStore & TraceStore
-        outcomes = OutboxOutcomes(devices as? any NodeExchange)
+        traces = store.abilities.traces
+        outcomes = OutboxOutcomes(store.abilities.nodes)
         self.time = time
         clock = WallClock(time)
         startedAt = time.now

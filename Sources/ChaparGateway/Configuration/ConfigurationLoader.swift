@@ -76,7 +76,7 @@ public struct ConfigurationLoader {
     /// - Throws: `ConfigurationError` with every mistake at once, `KeyUnavailable`, or the store's failure.
     public func load(
         _ path: String,
-        store: any NotificationStore & TraceStore,
+        store: any NotificationStore,
         logger: Logger,
         context: (String) -> BackendContext
     ) async throws -> LoadedConfiguration {

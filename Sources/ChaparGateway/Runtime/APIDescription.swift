@@ -20,7 +20,7 @@ package enum APIDescription {
         logger: Logger
     ) async throws(StoreError) -> JSONValue {
         var routes: [Route] = []
-        _ = try await Gateway.assemble(
+        _ = try await Gateway(
             GatewaySnapshot(configuration: GatewayConfiguration(), backends: []),
             store: store,
             knownKinds: [],

@@ -25,7 +25,8 @@ extension Gateway {
     ///   - app: The app of the devices and users; required when several share the gateway and nothing else says which.
     ///   - idempotencyKey: 1 to 255 printable ASCII characters. A repeated key sends nothing; without one every call
     ///     sends.
-    /// - Returns: The notification's id, for ``states(of:)``, and what the platforms would drop.
+    /// - Returns: The notification's id, for ``deliveries(of:)`` and ``cancel(_:onPlatforms:)``, and what the platforms
+    ///   would drop.
     /// - Throws: The mistakes with their fields; or that nothing is accepted for now, with the time to try again.
     public func accept(
         _ notification: PushNotification,
@@ -34,31 +35,12 @@ extension Gateway {
         backend: String? = nil,
         app: AppName? = nil,
         idempotencyKey: String? = nil
-    ) async throws(AcceptanceProblem) -> AcceptedNotification {
+    ) async throws(GatewayProblem) -> AcceptedNotification {
         let body = NotificationWriter.body(notification, to: recipients, route: route, backend: backend, app: app)
         do throws(Problem) {
             return try AcceptedNotification(await responder.accept(body, idempotencyKey: idempotencyKey))
         } catch {
-            throw AcceptanceProblem(error)
-        }
-    }
-
-    /// Returns the state of each message of a notification.
-    ///
-    /// - Parameter id: An id that ``accept(_:to:route:backend:app:idempotencyKey:)`` or the HTTP API returned.
-    /// - Returns: One state for each recipient, and for each backend of a route that fans out; each device of a user
-    ///   has its own. Empty when there is no such notification, it is older than `store.retention`, or it was erased
-    ///   with its user.
-    /// - Throws: The store's failure.
-    public func states(of id: NotificationID) async throws(StoreError) -> [DeliveryStatus] {
-        let pageSize = 500
-        var states: [DeliveryStatus] = []
-        var after: Int64?
-        while true {
-            let page = try await state.store.deliveries(of: id, after: after, limit: pageSize)
-            states += page.map { DeliveryStatus($0) }
-            guard page.count == pageSize, let last = page.last else { return states }
-            after = last.id
+            throw GatewayProblem(error)
         }
     }
 }
@@ -89,75 +71,16 @@ public struct AcceptedNotification: Sendable, Hashable {
     }
 }
 
-/// The reason why a notification was not accepted.
-///
-/// Nothing was stored, with one exception: after `store_failed` the result is unknown, and a repetition with the same
-/// idempotency key settles it.
-public struct AcceptanceProblem: Error, Sendable, Hashable, CustomStringConvertible {
-    /// The stable code for programs: `invalid_request` when fields are wrong, else one of those in docs/API.md.
-    public let code: String
-    /// A short sentence that says what is wrong.
-    public let title: String
-    /// The fix.
-    public let detail: String?
-    /// The wrong fields, each with its place in the API's form (`#/content/title`), a code for programs and the fix; at
-    /// most 100.
-    public let errors: [Finding]
-    /// The time after which the same call may succeed; nil when it never will.
-    public let retryAfter: Duration?
-
-    init(_ problem: Problem) {
-        code = problem.code
-        title = problem.title
-        detail = problem.detail
-        errors = problem.errors
-        retryAfter = problem.isRetryable ? problem.retryAfter ?? .seconds(1) : nil
-    }
-
-    /// The title, with the fields and their fixes, or else the fix of the whole.
-    public var description: String {
-        let fields = errors.map { "\($0.pointer): \($0.detail)" }
-        return ([title] + (fields.isEmpty ? [detail].compactMap { $0 } : fields)).joined(separator: "; ")
-    }
-}
-
-/// The state of a message to one recipient.
-public struct DeliveryStatus: Sendable, Hashable {
-    /// The recipient.
-    public let recipient: Recipient
-    /// The state of the delivery.
-    public let state: DeliveryState
-    /// The backend that has the delivery, or had it last.
-    public let backend: String
-    /// The platform's id of the message, from the last attempt that has one.
-    public let platformID: String?
-    /// The reason of the last attempt that was not accepted, in the platform's own word or the gateway's; nil without
-    /// one.
-    public let reason: String?
-
-    init(_ delivery: StoredDelivery) {
-        switch delivery.recipient {
-        case .device(let key): recipient = AppName(ofDevice: key).named(delivery.recipient)
-        default: recipient = delivery.recipient
-        }
-        state = delivery.state
-        backend = delivery.backend
-        platformID = StatusAPI.platformID(in: delivery.attemptLog)
-        reason = StatusAPI.attempts(in: delivery.attemptLog).last?["reason"]?.stringValue
-    }
-}
-
 extension GatewayResponder {
     /// Accepts a notification that the program itself sends, in the form of the API.
     func accept(_ body: [UInt8], idempotencyKey: String?) async throws(Problem) -> EnqueueReply {
-        let scope = RequestScope(
-            snapshot: snapshots.current,
-            caller: .everybody,
-            path: "/v1/notifications",
-            query: "",
-            fields: [:]
-        )
+        let scope = ownScope("/v1/notifications")
         let key = try IdempotencyKey(idempotencyKey.map { [$0] } ?? [])
         return try await modules.notifications.accept(body, key, scope)
+    }
+
+    /// Returns the scope of a call of the program itself, which may do everything.
+    func ownScope(_ path: String) -> RequestScope {
+        RequestScope(snapshot: snapshots.current, caller: .everybody, path: path[...], query: "", fields: [:])
     }
 }

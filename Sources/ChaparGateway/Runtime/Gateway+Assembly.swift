@@ -35,9 +35,36 @@ extension Gateway {
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
     ) async throws(StoreError) -> Gateway {
+        try await Gateway(
+            snapshot,
+            store: store,
+            knownKinds: knownKinds,
+            notices: notices,
+            time: time,
+            metrics: metrics,
+            servesAPI: servesAPI,
+            build: build,
+            logger: logger,
+            onListening: onListening
+        )
+    }
+
+    /// Builds a gateway with the server as the front of its API, or without a front.
+    convenience init(
+        _ snapshot: GatewaySnapshot,
+        store: any NotificationStore & DeviceStore & OutboxStore,
+        knownKinds: [String] = [],
+        notices: EventSink = EventSink(),
+        time: (any TimeSource)? = nil,
+        metrics: GatewayMetrics = GatewayMetrics(),
+        servesAPI: Bool,
+        build: BuildInfo = .current,
+        logger: Logger,
+        onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
+    ) async throws(StoreError) {
         // A start that fails before this point has not reported how the previous run ended.
-        let notes = store as? any ServingNotes
-        return try await assemble(
+        let notes = store.abilities.serving
+        try await self.init(
             snapshot,
             store: store,
             knownKinds: knownKinds,
@@ -57,7 +84,7 @@ extension Gateway {
     }
 
     /// Builds a gateway with another front for its API, and with its planner on another thread.
-    static func assemble(
+    convenience init(
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
         knownKinds: [String],
@@ -68,8 +95,9 @@ extension Gateway {
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
         makeFront: (GatewayAPI) -> any Service
-    ) async throws(StoreError) -> Gateway {
+    ) async throws(StoreError) {
         let time = time ?? store.time
+        let abilities = store.abilities
         let depths = try await store.depths()
         metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
         store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
@@ -78,8 +106,8 @@ extension Gateway {
             store: store,
             devices: store,
             operations: store,
-            nodes: store as? any NodeExchange,
-            quotas: store as? any QuotaLedger,
+            nodes: abilities.nodes,
+            quotas: abilities.quotas,
             time: time,
             clock: state.clock,
             observer: metrics,
@@ -88,7 +116,7 @@ extension Gateway {
         ) { stored in try NotificationContent.decode(stored) }
         let operations = OutboxRelay(
             state: state,
-            nodes: store as? any NodeExchange,
+            nodes: abilities.nodes,
             metrics: metrics,
             logger: logger,
             planning: planning
@@ -102,7 +130,7 @@ extension Gateway {
             build: build,
             logger: logger
         )
-        return Gateway(
+        self.init(
             state: state,
             api: api.own,
             dispatcher: dispatcher,

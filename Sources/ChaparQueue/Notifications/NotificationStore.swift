@@ -24,6 +24,11 @@ public protocol NotificationStore: StateStore {
     /// goes back.
     var time: any TimeSource { get }
 
+    /// The abilities of this store that not every store has.
+    ///
+    /// A store that wraps another one returns that one's. There is no default, so that no wrapper loses them unnoticed.
+    var abilities: StoreAbilities { get }
+
     /// Adds an observer, which is called after each commit, on any thread, and must be quick.
     func observe(_ observer: @escaping @Sendable (StoreChange) -> Void)
 

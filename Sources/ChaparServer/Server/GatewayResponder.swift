@@ -17,6 +17,14 @@ package struct GatewayRequestContext: InitializableFromSource {
     package init(source: ApplicationRequestContextSource) { connected = PeerAddress(source.channel.remoteAddress) }
 }
 
+/// The endpoints whose work a program asks for that runs the gateway itself.
+package struct OwnEndpoints: Sendable {
+    package let statuses: StatusAPI
+    package let devices: DevicesAPI
+    package let events: EventsAPI
+    package let retries: RetryAPI
+}
+
 /// The responder to every request of the API: it finds the route, authenticates the caller, limits the requests in
 /// progress, and counts.
 ///
@@ -34,6 +42,8 @@ package final class GatewayResponder: HTTPResponder {
     /// All routes of the API, except those of modules.
     package let table: RouteTable
     package let modules: ModulesAPI
+    /// The endpoints whose work the program itself asks for without a request.
+    package let own: OwnEndpoints
     package let snapshots: APISnapshots
     /// The fast path of requests that accept notifications.
     let intake: FastIntake
@@ -74,6 +84,12 @@ package final class GatewayResponder: HTTPResponder {
         )
         table = RouteTable(handlers, build: build)
         modules = ModulesAPI(notifications: notifications)
+        own = OwnEndpoints(
+            statuses: handlers.statuses,
+            devices: handlers.devices,
+            events: handlers.events,
+            retries: handlers.retries
+        )
         intake = FastIntake(
             state: state,
             api: api,

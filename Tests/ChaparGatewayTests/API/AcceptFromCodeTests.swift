@@ -119,7 +119,7 @@ struct AcceptFromCodeTests {
     @Test("is refused while the gateway shuts down, when the store is full, and where it is wrong")
     func problems() async throws {
         try await Self.running { gateway, _ in
-            let wrong = await #expect(throws: AcceptanceProblem.self) {
+            let wrong = await #expect(throws: GatewayProblem.self) {
                 try await gateway.accept(PushNotification(timeToLive: .milliseconds(1500)), to: [])
             }
             #expect(wrong?.code == "invalid_request" && wrong?.retryAfter == nil)
@@ -132,16 +132,16 @@ struct AcceptFromCodeTests {
                 wrong?.description.contains("#/options/ttl: Must be a whole number seconds") ?? false,
                 "\(wrong as Any)"
             )
-            let unknown = await #expect(throws: AcceptanceProblem.self) {
+            let unknown = await #expect(throws: GatewayProblem.self) {
                 try await gateway.accept(PushNotification(body: "b"), to: [Self.phone], backend: "iso")
             }
             #expect(unknown?.errors.map(\.pointer) == ["#/backend"])
-            let key = await #expect(throws: AcceptanceProblem.self) {
+            let key = await #expect(throws: GatewayProblem.self) {
                 try await gateway.accept(PushNotification(body: "b"), to: [Self.phone], idempotencyKey: "سلام")
             }
             #expect(key?.code == "idempotency_key_invalid")
             gateway.state.beginDraining()
-            let late = await #expect(throws: AcceptanceProblem.self) {
+            let late = await #expect(throws: GatewayProblem.self) {
                 try await gateway.accept(PushNotification(body: "b"), to: [Self.phone])
             }
             #expect(late?.code == "draining" && late?.retryAfter == .seconds(5))
@@ -152,7 +152,7 @@ struct AcceptFromCodeTests {
         let full = await #expect(throws: Problem.self) {
             try await harness.api.responder.accept(body, idempotencyKey: nil)
         }
-        #expect(full.map { AcceptanceProblem($0).retryAfter } == .seconds(9))
+        #expect(full.map { GatewayProblem($0).retryAfter } == .seconds(9))
     }
 
     @Test("is delivered by a gateway without a server, which tells what became of it and makes a span of its send")
@@ -172,7 +172,7 @@ struct AcceptFromCodeTests {
                     idempotencyKey: "order-42"
                 )
                 #expect(second.isReplay && second.id == first.id)
-                let reused = await #expect(throws: AcceptanceProblem.self) {
+                let reused = await #expect(throws: GatewayProblem.self) {
                     try await gateway.accept(PushNotification(body: "c"), to: [Self.phone], idempotencyKey: "order-42")
                 }
                 #expect(reused?.code == "idempotency_key_reused")

@@ -33,6 +33,7 @@ final class HeldStore: NotificationStore {
     }
 
     let time: any TimeSource
+    let abilities = StoreAbilities()
     private let database: MemoryDatabase
     private let whole: MemoryStore
     private let contents = Mutex(Contents())

@@ -40,7 +40,7 @@ struct ErasureRig {
     }
 
     /// An erasure of whose removals no platform is told.
-    func erasure(in store: any StateStore & TraceStore) -> UserErasure {
+    func erasure(in store: any TraceStore) -> UserErasure {
         UserErasure(store: store, devices: self.store, outbox: nil, time: time, apps: [:])
     }
 

@@ -295,7 +295,7 @@ struct UnfinishedErasureTests {
 }
 
 /// A store of which a test holds searches through events until they are cancelled, and makes the cleaning fail.
-private final class SteeredStore: StateStore, TraceStore {
+private final class SteeredStore: TraceStore {
     let isHeld = Mutex(false)
     let isFailing = Mutex(false)
     /// How many searches were held.

@@ -12,7 +12,7 @@ import Testing
 @testable import ChaparServer
 
 /// A ledger in memory, by a clock that the test moves, which a test can take away.
-private final class MemoryLedger: QuotaLedger {
+final class MemoryLedger: QuotaLedger {
     private struct State {
         var levels: [String: QuotaLevel] = [:]
         var isAway = false

@@ -158,6 +158,7 @@ private struct NoWorkers: WorkerObserver {
 /// Takes everything and keeps nothing; every receipt is about a delivery that it has just had.
 private struct ForgetfulStore: NotificationStore {
     let time: any TimeSource
+    let abilities = StoreAbilities()
     private let ids = Ids()
 
     private final class Ids: Sendable {

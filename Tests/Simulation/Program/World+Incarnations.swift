@@ -76,7 +76,7 @@ extension World {
                 incarnation.store = store
                 let metrics = GatewayMetrics()
                 incarnation.metrics = metrics
-                let gateway = try await Gateway.assemble(
+                let gateway = try await Gateway(
                     snapshot,
                     store: store,
                     knownKinds: ["simulated"],

@@ -38,13 +38,6 @@ public struct UserTraces: Sendable, Hashable {
         recipients = [Recipient.user(user).storedForm]
         notifications = []
     }
-
-    /// Adds a device with its tokens.
-    public mutating func add(_ device: Device) {
-        devices.insert(device.id)
-        recipients.insert(Recipient.device(device.id).storedForm)
-        for token in device.tokens { recipients.insert(Recipient.token(token.token).storedForm) }
-    }
 }
 
 /// The result of erasing a user's deliveries.
@@ -74,7 +67,7 @@ public struct ErasedDeliveries: Sendable, Hashable {
 }
 
 /// A store of deliveries and events from which one user's data can be removed.
-public protocol TraceStore: Sendable {
+public protocol TraceStore: StateStore {
     /// Returns the end of traces for an erasure that begins now.
     func tracesEnd() async throws(StoreError) -> UserTraces.End
 

@@ -1,0 +1,17 @@
+/// The wishes of a caller about one ``PushSender/post(_:to:via:options:)``, besides the message itself.
+public struct SendOptions: Sendable, Hashable {
+    /// The longest time that the platforms may try to deliver, in place of the message's own
+    /// (``PushNotification/timeToLive``).
+    public var timeToLive: Duration?
+    /// The key by which a repeated call is known: 1 to 255 printable ASCII characters.
+    ///
+    /// A repeated key sends nothing and gets the first answer. Only a sender with a store knows repeated keys; another
+    /// one refuses the call.
+    public var idempotencyKey: String?
+
+    /// Makes options.
+    public init(timeToLive: Duration? = nil, idempotencyKey: String? = nil) {
+        self.timeToLive = timeToLive
+        self.idempotencyKey = idempotencyKey
+    }
+}

@@ -1,0 +1,26 @@
+/// The abilities of a store that not every store has.
+///
+/// The gateway asks ``NotificationStore/abilities`` for them and never the store's type. So a store that wraps another
+/// one keeps them by passing on this one value, those of later versions included.
+public struct StoreAbilities: Sendable {
+    /// The exchange with other gateways that share the store; nil where only one gateway uses it.
+    public var nodes: (any NodeExchange)?
+    /// The quotas that gateways share; nil where each gateway counts alone.
+    public var quotas: (any QuotaLedger)?
+    /// The search for a user's data, for erasures and for the encryption of stored credentials; nil where the store
+    /// cannot search.
+    public var traces: (any TraceStore)?
+    /// The record of runs; nil where the store keeps none.
+    package var serving: (any ServingNotes)?
+
+    /// Makes a value; by default of a store without any of them.
+    public init(
+        nodes: (any NodeExchange)? = nil,
+        quotas: (any QuotaLedger)? = nil,
+        traces: (any TraceStore)? = nil
+    ) {
+        self.nodes = nodes
+        self.quotas = quotas
+        self.traces = traces
+    }
+}

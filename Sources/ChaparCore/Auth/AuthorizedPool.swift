@@ -138,7 +138,8 @@ extension HTTPCall {
 }
 
 extension HTTPReply {
-    fileprivate func moved(to index: Int) -> HTTPReply {
+    /// Returns the reply for another place of a batch.
+    func moved(to index: Int) -> HTTPReply {
         HTTPReply(index: index, result: result, connection: connection)
     }
 }

@@ -96,7 +96,7 @@ struct ServiceSendTests {
                     Addressee(Harness.token("a"), messageID: ids[0], language: "fa-IR"),
                     Addressee(.user("u"), messageID: ids[1], isReplay: true),
                 ],
-                expiration: .at(1_800_000_000)
+                expiration: .at(4_000_000_000)
             )
             let outcomes = await harness.backend.send([request])[0]
             #expect(outcomes.map { $0.acceptance?.platformID } == ids.map { "s-\($0.description.prefix(8))" })
@@ -109,7 +109,7 @@ struct ServiceSendTests {
                     "data": ["n": 1.5, "deep": ["a": [nil, true]]],
                 ],
                 "options": [
-                    "priority": "normal", "collapse_id": "o-118", "silent": true, "expires_at": 1_800_000_000,
+                    "priority": "normal", "collapse_id": "o-118", "silent": true, "expires_at": 4_000_000_000,
                 ],
                 "overrides": ["template": 7],
             ]

@@ -47,6 +47,12 @@ extension OneSignalBench {
         subject.deadline = deadline
         subject.log = log
         subject.secrets = [Secret("os_v2_app_sandbox"), Secret(simulator.rules.projectID)]
+        let sent = sent
+        let time = time
+        subject.sent = { sent.requests }
+        subject.now = { time.now }
+        subject.lacks = [.expiringCredentials, .addresses]
+        subject.refuseCredential = { simulator.add(FaultRule(.answer(FaultAnswer(401)))) }
         subject.means.device = .sample("d-2", token: token(7))
         subject.means.tags = ["plan": "gold"]
         let later = time.now.addingTimeInterval(3_600)

@@ -13,6 +13,10 @@ public struct BackendFactory: Sendable {
     ///
     /// Refusals and unknown outcomes, one for each reason; times in them have no meaning.
     public let reasons: [DeliveryOutcome]
+    /// The platform's yes to a message, for `chapar send --dry-run`, which sends nothing and gives this answer.
+    ///
+    /// Nil where the backend shows its request without one. It is never shown and never an outcome.
+    public let previewAnswer: HTTPAnswer?
     /// Makes a backend from a section.
     public let make: @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
 
@@ -22,16 +26,19 @@ public struct BackendFactory: Sendable {
     ///   - kind: The word after `kind:`.
     ///   - summary: One line that describes the platform.
     ///   - reasons: The outcomes in the plugin's table of rejections, one for each reason.
+    ///   - previewAnswer: The platform's yes to a message, where a dry run needs one to get to the message's request.
     ///   - make: Reads every key of the section, and returns nil after reporting a mistake.
     public init(
         _ kind: BackendKind,
         summary: String,
         reasons: [DeliveryOutcome] = [],
+        previewAnswer: HTTPAnswer? = nil,
         make: @escaping @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
     ) {
         self.kind = kind
         self.summary = summary
         self.reasons = reasons
+        self.previewAnswer = previewAnswer
         self.make = make
     }
 }
@@ -87,6 +94,20 @@ public struct BackendContext: Sendable {
         )
     }
 
+    /// Returns this context with the factory's own yes, where the transport plays the platform.
+    func previewing(_ factory: BackendFactory) -> Self {
+        guard let answer = factory.previewAnswer, let played = http as? any PlayedTransport else { return self }
+        return Self(
+            name: name,
+            http: played.answering(answer),
+            time: time,
+            state: state,
+            credentials: credentials,
+            logger: logger,
+            announce: announce
+        )
+    }
+
     /// Returns this context with notices that name a device by its key (``AppName``), as every other event does.
     func announcing(for app: AppName) -> Self {
         guard app != .default else { return self }
@@ -103,6 +124,12 @@ public struct BackendContext: Sendable {
             announce(keyed)
         }
     }
+}
+
+/// A transport that plays every platform and sends nothing, for `send --dry-run`.
+package protocol PlayedTransport: HTTPTransport {
+    /// Returns a transport that gives this answer to messages in the place of its own.
+    func answering(_ answer: HTTPAnswer) -> any HTTPTransport
 }
 
 /// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the queue's, and

@@ -34,6 +34,8 @@ public enum BackendConformance {
     }
 
     /// All checks.
-    public static let checks: [Check] =
-        identity + sending + contents + refusing + verdicts + troubles + endings + abilities
+    public static let checks: [Check] = identity + sending + requests + refusing + troubles + endings + abilities
+
+    /// The checks of what goes out, and of what the platform says to it.
+    private static let requests: [Check] = contents + verdicts
 }

@@ -128,8 +128,9 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
         self.body = body
     }
 
-    /// Returns what a subject leaves out for the check, or that it is about nothing that is declared; nil when the whole
-    /// check can run.
+    /// Returns the parts that a subject leaves out for the check, or that the check is about nothing declared.
+    ///
+    /// Nil when the whole check can run.
     public func skip(for subject: Subject) -> ConformanceSkip? {
         if let declared, !declared.isGiven(subject) {
             return ConformanceSkip(promise: name, give: [], isPartial: false, isUndeclared: true)

@@ -25,8 +25,8 @@ final class PreviewTransport: PlayedTransport {
     /// Returns the call that carried a message, in a form to be shown; nil when there was none.
     ///
     /// It is found by the message's id. Where a platform's calls do not carry that, it is found by the recipient; a
-    /// call with many messages stands for each of them. Where they carry neither, it is the next call that is no request
-    /// for a credential and reads nothing, else the last one that was shown so.
+    /// call with many messages stands for each of them. Where they carry neither, it is the next call that is no `GET`
+    /// and asks for no credential, else the last one that was shown so.
     func request(of id: MessageID, to recipient: Recipient) -> JSONValue? {
         let text = id.description
         let found = state.withLock { state -> Taken? in

@@ -3,8 +3,9 @@ internal import Synchronization
 /// Bearer tokens that a closure fetches, for any backend that takes an ``AuthStrategy``.
 ///
 /// For code that gets its access tokens from a source of its own. Tokens are kept for their life, a thousand callers
-/// share one call of the closure, and the token goes to one address only, or to those of a rule. A refused token is replaced once: when the
-/// fresh one is refused within `pause`, the strategy gives up, since fetching more would not help.
+/// share one call of the closure, and the token goes to one address only, or to those of a rule. A refused token
+/// is replaced once: when the fresh one is refused within `pause`, the strategy gives up, since fetching more would not
+/// help.
 public struct ClosureAuthStrategy: AuthStrategy {
     private let covers: @Sendable (HTTPEndpoint) -> Bool
     private let pause: Duration

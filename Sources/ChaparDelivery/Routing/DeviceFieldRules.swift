@@ -23,7 +23,7 @@ package enum DeviceFieldRules {
     /// The part of the message about services that allows own names.
     static let ownServices = "x-name for a platform of your own (a-z, 0-9, -)"
 
-    /// Whether a text can be a device's platform: a known one, or `x-` and a name of your own, in the form of a service.
+    /// Whether a text can be a device's platform: a known one, or `x-` and a name of your own, as with services.
     package static func isPlatform(_ text: String) -> Bool { platforms.contains(text) || isOwnPlatform(text) }
 
     /// Whether a text names a platform that Chapar does not know.

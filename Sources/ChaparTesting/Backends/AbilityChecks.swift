@@ -2,7 +2,8 @@ internal import ChaparCore
 
 /// Checks that each declared ability has an effect on the platform, and that its answers fit.
 ///
-/// The check of an ability that is nil is shown as not declared. A declared one fails its check when the subject gives no means to try it.
+/// The check of an ability that is nil is shown as not declared. A declared one fails its check when the subject gives
+/// no means to try it.
 extension BackendConformance {
     static let abilities: [Check] = [
         Check(

@@ -31,8 +31,8 @@ public struct SentRequest: Sendable, Hashable {
 
 /// A transport that keeps what goes out through another one, so that a test can look into the requests.
 ///
-/// Give the backend this one in the place of its own, and ``requests`` to `BackendConformance.Subject.sent`. It keeps the
-/// newest ``limit`` requests.
+/// Give the backend this one in the place of its own, and ``requests`` to `BackendConformance.Subject.sent`. It keeps
+/// the newest ``limit`` requests.
 public final class RecordedTransport: HTTPTransport {
     /// The most requests that are kept.
     public static let limit = 10_000

@@ -101,7 +101,7 @@ struct HTTPPoolsTests {
         async let held = Self.send([Self.call("a"), Self.call("b")], pools)
         try await eventually("both are on their way") { hosts.waiting.withLock { $0 } == 2 }
         #expect(await Self.send([Self.call("c")], pools) == ["queue_full"])
-        #expect(hosts.ended.withLock(\.isEmpty))
+        #expect(hosts.ended.withLock { $0.isEmpty })
         hosts.isHeld.withLock { $0 = false }
         #expect(await held == ["a.example/", "b.example/"])
         #expect(await Self.send([Self.call("c")], pools) == ["c.example/"])

@@ -56,6 +56,10 @@ struct AltcraftConformanceTests {
             subject.sent = { sent.requests }
             // The start of a campaign has no time to live, and the backend has no call that shows a refused token.
             subject.lacks = [.timeToLive, .expiringCredentials, .addresses]
+            subject.throttle = { pause in
+                let answer = FaultAnswer(429, retryAfter: Int(clamping: pause.components.seconds))
+                simulator.add(FaultRule(.answer(answer)))
+            }
             subject.means.device = .sample()
             subject.means.statuses = [.subscribed, .suspended, .unsubscribed]
             subject.means.tags = ["_fname": "Ada"]

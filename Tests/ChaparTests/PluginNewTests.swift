@@ -40,7 +40,7 @@ struct PluginNewTests {
         var words = try PluginNames("SMS", program: "gate").words
         words["chapar"] = #".package(name: "chapar", path: "../..")"#
         let files = PluginTemplate.swift.filled(words, auth: auth)
-        let all = files.map(\.text).joined()
+        let all = files.map { $0.text }.joined()
         #expect(files.count == 13 && !all.contains("@+"))
         #expect(all.contains("OAuth2ClientCredentials") == (auth == .oauth2))
         #expect(all.contains("client_secret") == (auth == .oauth2))

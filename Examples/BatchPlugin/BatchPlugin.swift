@@ -30,12 +30,13 @@ enum BatchPlugin {
             let (log, timeout) = (RecordedLog(), Duration.seconds(check.wantsHaste ? 3 : 60))
             let transport = NIOTransport(logger: log.logger)
             guard let url = HTTPBaseURL(url: simulator.url + "/v1") else { return nil }
+            let sent = RecordedTransport(transport)
             let backend = try BulkBackend(
                 url,
                 key: Secret(BulkService.key),
                 webhookSecret: Secret(BulkService.webhookSecret),
                 common: CommonBackendOptions(trustPEM: simulator.certificatePEM, timeout: timeout),
-                http: transport
+                http: sent
             )
             var subject = BackendConformance.Subject(
                 backend: backend,
@@ -47,6 +48,9 @@ enum BatchPlugin {
                 disturb: { try simulator.disturb($0.rawValue) }
             )
             subject.takesRepeatsOnce = true
+            subject.sent = { sent.requests }
+            // A batch has no time to live, the key does not end, and an address is a word.
+            subject.lacks = [.timeToLive, .expiringCredentials, .addresses]
             subject.deadline = timeout
             subject.secrets = [Secret(BulkService.key), Secret(BulkService.webhookSecret)]
             subject.log = log

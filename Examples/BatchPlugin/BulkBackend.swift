@@ -64,6 +64,10 @@ struct BulkBackend: PushBackend {
                     report([slot.report(BulkAnswer.unsupportedRecipient)])
                     continue
                 }
+                guard request.remaining(now: Date()) != .over else {
+                    report([slot.report(.refused(.expired))])
+                    continue
+                }
                 guard !request.notification.isDryRun else {
                     report([slot.report(.accepted(Acceptance(isDryRun: true)))])
                     continue

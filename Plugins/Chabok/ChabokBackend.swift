@@ -103,13 +103,12 @@ public final class ChabokBackend: PushBackend {
         if let fault = ChabokCheck.examine(notification, for: nil, options: options).faults.first {
             return refuseAll(fault.code, fault.detail)
         }
-        var remaining = notification.timeToLive.map { Int64(clamping: $0.inSeconds.rounded(.up)) }
-        switch request.expiration {
-        case .at(let end)?:
-            remaining = end.subtracting(clamping: Int64(clamping: client.time.now.timeIntervalSince1970))
-            if let remaining, remaining <= 0 { return refuseAll("expired", "Its time to live has ended.") }
-        case .immediately?: remaining = 0
-        case nil: break
+        let remaining: Int64?
+        switch request.remaining(now: client.time.now) {
+        case .platformDefault: remaining = nil
+        case .now: remaining = 0
+        case .seconds(let left): remaining = left
+        case .over: return request.recipients.indices.map { makeReport($0, .refused(.expired)) }
         }
         var resolved: [DeliveryReport] = []
         var written: [String?: ChabokBatch.Draft] = [:]

@@ -104,20 +104,12 @@ public final class OneSignalBackend: PushBackend {
             let refusal = Refusal(fault)
             return reportAll(request.recipients.indices, .refused(refusal))
         }
-        var remaining: Int64? = notification.timeToLive?.components.seconds
-        if case .at(let end)? = request.expiration {
-            remaining = end.subtracting(clamping: Int64(clamping: client.time.now.timeIntervalSince1970))
-            guard let left = remaining, left > 0 else {
-                let refusal = Refusal(
-                    .message,
-                    reason: "expired",
-                    detail: "Its time to live has ended.",
-                    advice: .never
-                )
-                return reportAll(request.recipients.indices, .refused(refusal))
-            }
-        } else if request.expiration == .immediately {
-            remaining = 0
+        let remaining: Int64?
+        switch request.remaining(now: client.time.now) {
+        case .platformDefault: remaining = nil
+        case .now: remaining = 0
+        case .seconds(let left): remaining = left
+        case .over: return reportAll(request.recipients.indices, .refused(.expired))
         }
         let plan = await OneSignalBatch(request, self, ledger)
         for (index, outcome) in plan.resolved { reportAll([index], outcome) }

@@ -60,7 +60,7 @@ public final class ServiceBackend: PushBackend {
 
     /// Posts the messages in batches, all batches at once as far as connections allow.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
-        let batch = ServiceBatch(requests, options, name: name)
+        let batch = ServiceBatch(requests, options, name: name, now: time.now)
         if !batch.refused.isEmpty { report(batch.refused) }
         let chunks = batch.chunks
         guard !chunks.isEmpty else { return }

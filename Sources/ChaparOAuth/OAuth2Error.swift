@@ -81,6 +81,15 @@ extension OAuth2Error: CustomStringConvertible {
         }
     }
 
+    /// Returns the error with the time that is left of the pause, where it names one.
+    func waiting(_ left: Duration) -> OAuth2Error {
+        switch self {
+        case .refreshFailed(let cause, _): .refreshFailed(cause: cause, retryAfter: left)
+        case .excessiveRefresh: .excessiveRefresh(retryAfter: left)
+        default: self
+        }
+    }
+
     /// The error in the form that a strategy throws.
     var pushError: PushError {
         switch self {

@@ -345,7 +345,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
             return
         }
         let start = now()
-        if let cooldown, start < cooldown.until { throw cooldown.error }
+        if let cooldown, start < cooldown.until { throw cooldown.error.waiting(cooldown.until - start) }
         history.removeAll { start >= $0 + settings.refreshWindow }
         guard history.count < settings.maximumRefreshes else {
             let error = OAuth2Error.excessiveRefresh(retryAfter: settings.refreshWindow)

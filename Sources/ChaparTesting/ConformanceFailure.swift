@@ -48,10 +48,14 @@ public struct ConformanceSkip: Sendable, Hashable, CustomStringConvertible {
     public let give: [String]
     /// Whether the rest of the check was run.
     public let isPartial: Bool
+    /// Whether there is nothing to ask, since what the check is about is not declared.
+    public let isUndeclared: Bool
 
     /// One line, for `Test.cancel` and logs.
     public var description: String {
-        "\(isPartial ? "asked in part" : "not asked"): it \(promise); give \(give.joined(separator: "; "))"
+        isUndeclared
+            ? "not declared: it \(promise)"
+            : "\(isPartial ? "asked in part" : "not asked"): it \(promise); give \(give.joined(separator: "; "))"
     }
 }
 
@@ -82,6 +86,8 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
     private let needs: [ConformanceNeed<Subject>]
     /// The parts without which it is run only in part.
     private let wants: [ConformanceNeed<Subject>]
+    /// Whether a subject declares what the check is about; nil for a promise of all.
+    private let declared: ConformanceNeed<Subject>?
     private let body: @Sendable (Subject) async throws -> Void
 
     /// Makes a check.
@@ -109,8 +115,10 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
         wantsHaste: Bool = false,
         needs: [ConformanceNeed<Subject>],
         wants: [ConformanceNeed<Subject>] = [],
+        declared: ConformanceNeed<Subject>? = nil,
         run body: @escaping @Sendable (Subject) async throws -> Void
     ) {
+        self.declared = declared
         self.name = name
         self.source = source
         self.why = why
@@ -120,12 +128,17 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
         self.body = body
     }
 
-    /// Returns what a subject leaves out for the check; nil when the whole check can run.
+    /// Returns the parts that a subject leaves out for the check, or that the check is about nothing declared.
+    ///
+    /// Nil when the whole check can run.
     public func skip(for subject: Subject) -> ConformanceSkip? {
+        if let declared, !declared.isGiven(subject) {
+            return ConformanceSkip(promise: name, give: [], isPartial: false, isUndeclared: true)
+        }
         let missing = needs.filter { !$0.isGiven(subject) }
         let left = missing + wants.filter { !$0.isGiven(subject) }
         guard !left.isEmpty else { return nil }
-        return ConformanceSkip(promise: name, give: left.map(\.what), isPartial: missing.isEmpty)
+        return ConformanceSkip(promise: name, give: left.map(\.what), isPartial: missing.isEmpty, isUndeclared: false)
     }
 
     /// Runs the check.
@@ -135,7 +148,8 @@ public struct ConformanceCheck<Subject: Sendable>: Sendable, CustomStringConvert
     /// ```
     ///
     /// - Parameter subject: The implementation to check.
-    /// - Returns: The part that was skipped, and what to give for it; nil when the whole check ran.
+    /// - Returns: The part that was skipped, and what to give for it, or that it is not declared; nil when the whole
+    ///   check ran.
     /// - Throws: ``ConformanceFailure`` with the promise, what was seen, why it matters and the source; else what the
     ///   subject threw.
     @discardableResult

@@ -41,6 +41,16 @@ struct APNsSocketTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret(simulator.key.pem)]
+            subject.sent = { harness.sent.requests }
+            // The provider token is signed here, and a success is one.
+            subject.lacks = [.expiringCredentials, .refusalsUnderSuccess, .addresses]
+            subject.refuseCredential = {
+                simulator.add(FaultRule(.answer(FaultAnswer(403, "InvalidProviderToken"))))
+            }
+            subject.throttle = { pause in
+                let seconds = Int(clamping: pause.components.seconds)
+                simulator.add(FaultRule(.answer(FaultAnswer(503, "ServiceUnavailable", retryAfter: seconds))))
+            }
             try await check.run(subject)
         }
     }

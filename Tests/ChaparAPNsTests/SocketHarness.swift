@@ -11,6 +11,8 @@ import ChaparTesting
 struct SocketHarness: Sendable {
     let simulator: APNsSimulator
     let backend: APNsBackend
+    /// What the backend sent.
+    let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.
     static func run(
@@ -37,17 +39,18 @@ struct SocketHarness: Sendable {
             options.common.timeout = timeout
             options.common.maximumConnections = connections
             options.managementEndpoint = HTTPEndpoint(url: simulator.url(manage))
+            let sent = RecordedTransport(NIOTransport(logger: logger))
             let backend = try APNsBackend(
                 options: options,
                 context: BackendContext(
                     name: "ios",
-                    http: NIOTransport(logger: logger),
+                    http: sent,
                     time: time,
                     state: state,
                     logger: logger
                 )
             )
-            try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend)) }) {
+            try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend, sent: sent)) }) {
                 await backend.shutdown(grace: .milliseconds(100))
             }
         }

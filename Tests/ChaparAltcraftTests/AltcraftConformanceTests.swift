@@ -24,9 +24,10 @@ struct AltcraftConformanceTests {
                 triggerID: 13
             )
             options.common.timeout = timeout
+            let sent = RecordedTransport(NIOTransport(logger: log.logger))
             let context = BackendContext(
                 name: "crm",
-                http: NIOTransport(logger: log.logger),
+                http: sent,
                 state: MemoryState(),
                 logger: log.logger
             )
@@ -52,6 +53,13 @@ struct AltcraftConformanceTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret("sandbox-api-token")]
+            subject.sent = { sent.requests }
+            // The start of a campaign has no time to live, and the backend has no call that shows a refused token.
+            subject.lacks = [.timeToLive, .expiringCredentials, .addresses]
+            subject.throttle = { pause in
+                let answer = FaultAnswer(429, retryAfter: Int(clamping: pause.components.seconds))
+                simulator.add(FaultRule(.answer(answer)))
+            }
             subject.means.device = .sample()
             subject.means.statuses = [.subscribed, .suspended, .unsubscribed]
             subject.means.tags = ["_fname": "Ada"]

@@ -406,6 +406,14 @@ struct ChabokSendTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret(simulator.rules.accessTokens[ChabokSimulator.sandbox] ?? "")]
+            subject.sent = { harness.sent.requests }
+            subject.now = { harness.time.now }
+            subject.lacks = [.expiringCredentials, .addresses]
+            subject.refuseCredential = { simulator.add(FaultRule(.answer(FaultAnswer(401)))) }
+            subject.throttle = { pause in
+                let answer = FaultAnswer(429, retryAfter: Int(clamping: pause.components.seconds))
+                simulator.add(FaultRule(.answer(answer)))
+            }
             subject.means.device = .sample("d-2")
             subject.means.tags = ["vip": nil, "plan": "gold"]
             subject.means.reported = { "m7" }

@@ -14,6 +14,8 @@ let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 struct Harness: Sendable {
     let simulator: ChabokSimulator
     let backend: ChabokBackend
+    /// What the backend sent.
+    let sent: RecordedTransport
     let time: InstantTime
     let notices: Recorder<BackendNotice>
 
@@ -29,10 +31,11 @@ struct Harness: Sendable {
         let time = InstantTime()
         try await ChabokSimulator.run(rules, time: time) { simulator in
             let transport = NIOTransport(logger: logger)
+            let sent = RecordedTransport(transport)
             let notices = Recorder<BackendNotice>()
             let context = BackendContext(
                 name: "chabok",
-                http: transport,
+                http: sent,
                 time: time,
                 state: state,
                 logger: logger,
@@ -47,7 +50,7 @@ struct Harness: Sendable {
             options.requestsPerSecond = 10_000
             adjust(&options)
             let backend = try ChabokBackend(options: options, display: display, context: context)
-            let harness = Harness(simulator: simulator, backend: backend, time: time, notices: notices)
+            let harness = Harness(simulator: simulator, backend: backend, sent: sent, time: time, notices: notices)
             try await finally({ try await body(harness) }) { await harness.end(transport) }
         }
     }

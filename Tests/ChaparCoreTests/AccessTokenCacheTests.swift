@@ -95,6 +95,33 @@ struct AccessTokenCacheTests {
         #expect(try await cache.token().generation == 1)
     }
 
+    @Test("A failure that names a pause is the answer for all of it, and says what is left")
+    func pause() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache()
+        endpoint.failure.withLock { $0 = PushError(.rateLimited, "busy", reason: "r", retryAfter: .seconds(120)) }
+        await #expect(throws: PushError.self) { try await cache.token() }
+        endpoint.failure.withLock { $0 = nil }
+        endpoint.advance(.seconds(119))
+        let error = await #expect(throws: PushError.self) { try await cache.token() }
+        #expect(error?.code == .rateLimited && error?.reason == "r" && error?.message == "busy")
+        #expect(error?.retryAfter == .seconds(1))
+        #expect(endpoint.fetches.withLock { $0 } == 1)
+        endpoint.advance(.seconds(1))
+        #expect(try await cache.token().generation == 1)
+    }
+
+    @Test("A failure that names a year holds the cache for a day")
+    func longPause() async throws {
+        let endpoint = Endpoint()
+        let cache = endpoint.cache()
+        endpoint.failure.withLock { $0 = PushError(.unavailable, "busy", retryAfter: .seconds(31_536_000)) }
+        await #expect(throws: PushError.self) { try await cache.token() }
+        endpoint.failure.withLock { $0 = nil }
+        endpoint.advance(.seconds(86_400))
+        #expect(try await cache.token().generation == 1)
+    }
+
     @Test("Cancelling one caller does not end the fetch of the others")
     func cancellation() async throws {
         let endpoint = Endpoint()

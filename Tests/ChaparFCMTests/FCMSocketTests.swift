@@ -38,6 +38,14 @@ struct FCMSocketTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret(simulator.credentialsFile)]
+            subject.sent = { harness.sent.requests }
+            subject.lacks = [.refusalsUnderSuccess, .addresses]
+            subject.refuseCredential = { simulator.add(FaultRule(.answer(FaultAnswer(401)))) }
+            subject.expireCredential = { simulator.revokeAccessTokens() }
+            subject.throttle = { pause in
+                let answer = FaultAnswer(429, retryAfter: Int(clamping: pause.components.seconds))
+                simulator.add(FaultRule(match: FaultMatch(listener: FCMListener.send.name), .answer(answer)))
+            }
             subject.means.member = DeviceToken(deviceToken(3), service: .androidFirebase)
             subject.means.imported = DeviceToken(String(repeating: "4f", count: 32), service: .iOSAPNs)
             try await check.run(subject)

@@ -54,6 +54,8 @@ extension HTTPAnswer {
 struct SocketHarness: Sendable {
     let simulator: FCMSimulator
     let backend: FCMBackend
+    /// What the backend sent.
+    let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.
     static func run(
@@ -78,16 +80,17 @@ struct SocketHarness: Sendable {
             options.common.timeout = timeout
             options.common.maximumConnections = connections
             options.instanceIDEndpoint = HTTPEndpoint(url: simulator.url(.instanceID))
+            let sent = RecordedTransport(NIOTransport(logger: logger))
             let backend = try FCMBackend(
                 options: options,
                 context: BackendContext(
                     name: "android",
-                    http: NIOTransport(logger: logger),
+                    http: sent,
                     time: time,
                     logger: logger
                 )
             )
-            try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend)) }) {
+            try await finally({ try await body(SocketHarness(simulator: simulator, backend: backend, sent: sent)) }) {
                 await backend.shutdown(grace: .milliseconds(100))
             }
         }

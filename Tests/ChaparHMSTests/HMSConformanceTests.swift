@@ -41,6 +41,16 @@ struct HMSConformanceTests {
             subject.deadline = timeout
             subject.log = log
             subject.secrets = [Secret(simulator.app.clientSecret)]
+            subject.sent = { harness.sent.requests }
+            subject.lacks = [.addresses]
+            subject.refuseCredential = { simulator.add(FaultRule(.answer(FaultAnswer(401)))) }
+            subject.expireCredential = { simulator.expireTokens() }
+            subject.throttle = { pause in
+                let answer = FaultAnswer(503, retryAfter: Int(clamping: pause.components.seconds))
+                simulator.add(FaultRule(match: FaultMatch(listener: HMSSimulator.push), .answer(answer)))
+            }
+            // Huawei says of single tokens under 200 what is wrong with them.
+            subject.refusedUnderSuccess = android("sample-dead")
             subject.means.member = DeviceToken(androidToken(3), service: .androidHuawei)
             subject.means.callback = { HMSReceiptTests.callback(HMSReceiptTests.newer) }
             try await check.run(subject)

@@ -18,6 +18,8 @@ func android(_ token: String) -> Recipient { .token(DeviceToken(token, service: 
 struct Harness: Sendable {
     let simulator: HMSSimulator
     let backend: HMSBackend
+    /// What the backend sent.
+    let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.
     static func run(
@@ -39,11 +41,12 @@ struct Harness: Sendable {
             options.common.trustPEM = simulator.authority.certificatePEM
             options.common.timeout = timeout
             try change(&options, simulator)
+            let sent = RecordedTransport(NIOTransport(logger: logger))
             let backend = try HMSBackend(
                 options: options,
-                context: BackendContext(name: "huawei", http: NIOTransport(logger: logger), time: time, logger: logger)
+                context: BackendContext(name: "huawei", http: sent, time: time, logger: logger)
             )
-            try await finally({ try await body(Harness(simulator: simulator, backend: backend)) }) {
+            try await finally({ try await body(Harness(simulator: simulator, backend: backend, sent: sent)) }) {
                 await backend.shutdown(grace: .milliseconds(100))
             }
         }

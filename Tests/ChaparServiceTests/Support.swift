@@ -15,6 +15,8 @@ struct Harness: Sendable {
 
     let simulator: ServiceSimulator
     let backend: ServiceBackend
+    /// What the backend sent.
+    let sent: RecordedTransport
 
     static func token(_ text: String) -> Recipient { .token(DeviceToken(text, service: own)) }
 
@@ -33,11 +35,12 @@ struct Harness: Sendable {
             )
             options.common.trustPEM = simulator.certificatePEM
             adjust(&options)
+            let sent = RecordedTransport(transport)
             let backend = try ServiceBackend(
                 options: options,
-                context: BackendContext(name: "pager", http: transport, logger: logger)
+                context: BackendContext(name: "pager", http: sent, logger: logger)
             )
-            try await finally({ try await body(Harness(simulator: simulator, backend: backend)) }) {
+            try await finally({ try await body(Harness(simulator: simulator, backend: backend, sent: sent)) }) {
                 await backend.shutdown(grace: .milliseconds(50))
                 await transport.shutdown(grace: .milliseconds(100))
             }

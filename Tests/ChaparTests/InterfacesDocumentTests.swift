@@ -6,8 +6,9 @@ extension GeneratedDocumentsTests {
     func interfaces() throws {
         let page = "docs/Interfaces.md"
         let declarations = try Declarations.read([
-            "Sources/ChaparCore", "Sources/ChaparJSON", "Sources/ChaparModules", "Sources/ChaparComposition/Tokens",
-            "Sources/ChaparHTTP", "Sources/ChaparSimulator/CustomPlatform", "Sources/ChaparTesting",
+            "Sources/ChaparCore", "Sources/ChaparOAuth", "Sources/ChaparJSON", "Sources/ChaparModules",
+            "Sources/ChaparComposition/Tokens", "Sources/ChaparHTTP", "Sources/ChaparSimulator/CustomPlatform",
+            "Sources/ChaparTesting",
             "Tests/StoreContract",
         ])
         let text = try String(contentsOf: Page.root.appending(path: page), encoding: .utf8)
@@ -64,15 +65,19 @@ struct Declarations {
         return declarations
     }
 
-    /// The table of what a protocol requires, with what stands in where a type says nothing.
+    /// The table of what a protocol requires, with what stands in where a type says nothing, and of what its extensions
+    /// add.
     func requirements(of type: Declared) -> [String] {
         let defaults = Dictionary((extensions[type.name] ?? []).map { ($0.key, $0.summary) }) { first, _ in first }
         let rows = type.requirements.map { member in
             let standard = defaults[member.key].map { $0.isEmpty ? "has one" : $0 } ?? "**required**"
             return "| `\(member.signature)` | \(standard) | \(member.summary) |"
         }
+        let required = Set(type.requirements.map(\.key))
+        let given = (extensions[type.name] ?? []).filter { !required.contains($0.key) }
+            .map { "| `\($0.signature)` | given | \($0.summary) |" }
         let head = ["\(type.summary) ([source](../\(type.file)))", ""]
-        return head + ["| member | default | what it is |", "| --- | --- | --- |"] + rows
+        return head + ["| member | default | what it is |", "| --- | --- | --- |"] + rows + given
     }
 
     /// The table of a type's public members.

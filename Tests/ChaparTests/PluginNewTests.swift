@@ -35,6 +35,31 @@ struct PluginNewTests {
         #expect(found.isEmpty, "\(found.keys.sorted())")
     }
 
+    @Test("Each way to authenticate has its own lines and none of the other's", arguments: PluginAuth.allCases)
+    func auth(auth: PluginAuth) throws {
+        var words = try PluginNames("SMS", program: "gate").words
+        words["chapar"] = #".package(name: "chapar", path: "../..")"#
+        let files = PluginTemplate.swift.filled(words, auth: auth)
+        let all = files.map { $0.text }.joined()
+        #expect(files.count == 13 && !all.contains("@+"))
+        #expect(all.contains("OAuth2ClientCredentials") == (auth == .oauth2))
+        #expect(all.contains("client_secret") == (auth == .oauth2))
+        #expect(all.contains(#"section.secret("key")"#) == (auth == .key))
+        #expect(all.split(separator: "\n").allSatisfy { $0.count <= 130 })
+    }
+
+    @Test(
+        "Access tokens are for a package in Swift",
+        arguments: [["--here"], ["--language", "python"]]
+    )
+    func wrongAuth(arguments: [String]) async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let made = try await Program.run(["plugin", "new", "pager", "--auth", "oauth2"] + arguments, in: folder.url)
+        #expect(made.status == 2 && made.errors.contains("--auth"), "\(made.errors)")
+        #expect(Self.files(in: folder.url).isEmpty)
+    }
+
     static let names: [(String, [String])] = [
         ("SMS", ["SMS", "sms", "sms"]), ("pager", ["Pager", "pager", "pager"]),
         ("my-chat", ["MyChat", "myChat", "my-chat"]), ("MyChat", ["MyChat", "myChat", "my-chat"]),

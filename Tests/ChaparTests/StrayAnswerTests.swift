@@ -73,7 +73,8 @@ struct StrayAnswerTests {
     private static var rows: [(name: String, outcome: DeliveryOutcome)] {
         let causes: [HTTPFailure.Cause] = [
             .connect, .tls, .protocolNotNegotiated, .proxy, .refusedStream, .goAway, .reset(2), .connectionLost,
-            .deadline, .queueFull, .cancelled, .badAnswer, .credentials, .invalidCall,
+            .deadline, .queueFull, .cancelled, .badAnswer, .credentials, .credentialsUnavailable,
+            .invalidCall,
         ]
         let failures = causes.flatMap { cause in
             ["a certificate", "words"].flatMap { detail in

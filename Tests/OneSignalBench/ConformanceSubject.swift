@@ -47,6 +47,17 @@ extension OneSignalBench {
         subject.deadline = deadline
         subject.log = log
         subject.secrets = [Secret("os_v2_app_sandbox"), Secret(simulator.rules.projectID)]
+        let sent = sent
+        let time = time
+        // Look-ups and registrations are no messages.
+        subject.sent = { sent.requests.filter { $0.method == "POST" && $0.path.hasSuffix("/notifications") } }
+        subject.now = { time.now }
+        subject.lacks = [.expiringCredentials, .addresses]
+        subject.refuseCredential = { simulator.add(FaultRule(.answer(FaultAnswer(401)))) }
+        subject.throttle = { pause in
+            let seconds = Int(clamping: pause.components.seconds)
+            simulator.add(FaultRule(.answer(FaultAnswer(429, "API rate limit exceeded", retryAfter: seconds))))
+        }
         subject.means.device = .sample("d-2", token: token(7))
         subject.means.tags = ["plan": "gold"]
         let later = time.now.addingTimeInterval(3_600)

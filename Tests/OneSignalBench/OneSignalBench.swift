@@ -22,6 +22,8 @@ package func simulatorAddress(_ url: String) -> HTTPBaseURL {
 package struct OneSignalBench: Sendable {
     package let simulator: OneSignalSimulator
     package let transport: NIOTransport
+    /// What the backends of ``context`` sent.
+    package let sent: RecordedTransport
     package let time: MovableTime
     package let state: MemoryState
     /// What the backends announced.
@@ -41,16 +43,18 @@ package struct OneSignalBench: Sendable {
         let time = MovableTime()
         try await OneSignalSimulator.run(rules, time: time) { simulator in
             let transport = NIOTransport(logger: logger)
+            let sent = RecordedTransport(transport)
             let notices = Recorder<BackendNotice>()
             let bench = OneSignalBench(
                 simulator: simulator,
                 transport: transport,
+                sent: sent,
                 time: time,
                 state: state,
                 notices: notices,
                 context: BackendContext(
                     name: "campaigns",
-                    http: transport,
+                    http: sent,
                     time: time,
                     state: state,
                     logger: logger,

@@ -83,6 +83,10 @@ struct APNsBatch {
 
     /// Adds the calls of a request.
     mutating func add(_ request: PushRequest, at index: Int) {
+        guard request.remaining(at: now) != .over else {
+            for place in request.recipients.indices { refuse(index, place, .expired) }
+            return
+        }
         let notification = request.notification
         let overrides =
             notification.overrides.isEmpty

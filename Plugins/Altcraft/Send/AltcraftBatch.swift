@@ -60,9 +60,7 @@ final class AltcraftBatch: Sendable {
             return refuse("unsupported_recipient", detail)
         }
         // Neither call has a time to live, so that it can only be kept until the start.
-        if case .at(let end)? = request.expiration, end <= Int64(clamping: time.now.timeIntervalSince1970) {
-            return refuse("expired", "Its time to live has ended.")
-        }
+        if request.remaining(now: time.now) == .over { return .refused(.expired) }
         if request.notification.isDryRun { return .accepted(Acceptance(isDryRun: true)) }
         let body = body(request.notification, addressee.language, matching, identifier)
         let headers = [

@@ -56,7 +56,8 @@ final class ChabokConnectionMonitor: Sendable {
 
     func failed(_ failure: HTTPFailure) {
         switch failure.cause {
-        case .cancelled, .invalidCall, .credentials, .queueFull: return  // They say nothing about the link.
+        // They say nothing about the link.
+        case .cancelled, .invalidCall, .credentials, .credentialsUnavailable, .queueFull: return
         case .deadline: apply { $0.failed(isTimeout: true) }
         default: apply { $0.failed(isTimeout: false) }
         }

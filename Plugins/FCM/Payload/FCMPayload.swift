@@ -89,15 +89,13 @@ struct FCMPayload {
 
         static let maximum: Int64 = 2_419_200
 
-        init(_ request: PushRequest, now: Int64) {
-            switch request.expiration {
-            case .immediately: (seconds, expiration) = (0, 0)
-            case .at(let end): (seconds, expiration) = (min(max(end.subtracting(clamping: now), 0), Self.maximum), end)
-            case nil:
-                // Without a gateway the span counts from this send.
-                guard let span = request.notification.timeToLive?.components.seconds else { return }
-                seconds = min(max(span, 0), Self.maximum)
-                expiration = span <= 0 ? 0 : now.adding(clamping: span)
+        /// Makes the life of a message; nil when no time is left.
+        init?(_ request: PushRequest, now: Int64) {
+            switch request.remaining(at: now) {
+            case .platformDefault: break
+            case .now: (seconds, expiration) = (0, 0)
+            case .seconds(let left): (seconds, expiration) = (min(left, Self.maximum), now.adding(clamping: left))
+            case .over: return nil
             }
         }
 

@@ -68,12 +68,11 @@ struct FCMBatch {
             for place in request.recipients.indices { refuse(index, place, Refusal(fault)) }
             return
         }
-        let payload = FCMPayload(
-            notification: notification,
-            overrides: overrides,
-            label: label,
-            life: FCMPayload.Life(request, now: Int64(clamping: started.timeIntervalSince1970))
-        )
+        guard let life = FCMPayload.Life(request, now: Int64(clamping: started.timeIntervalSince1970)) else {
+            for place in request.recipients.indices { refuse(index, place, .expired) }
+            return
+        }
+        let payload = FCMPayload(notification: notification, overrides: overrides, label: label, life: life)
         var bodies = BodyCache(payload)
         for (place, addressee) in request.recipients.enumerated() {
             do throws(FCMTarget.Mistake) {

@@ -119,17 +119,14 @@ enum HMSPayloadTree {
     }
 
     /// The seconds that are left, at least 1 and at most 15 days; nil leaves it to Huawei.
+    ///
+    /// A request of which nothing is left is refused before.
     static func timeToLive(of request: PushRequest, now: Date) -> Int64? {
-        let seconds: Int64
-        switch request.expiration {
-        case .immediately?: seconds = 0
-        case .at(let end)?: seconds = end.subtracting(clamping: Int64(clamping: now.timeIntervalSince1970))
-        case nil:
-            // Without a gateway the span counts from this send.
-            guard let span = request.notification.timeToLive else { return nil }
-            seconds = span.components.seconds
+        switch request.remaining(now: now) {
+        case .platformDefault: nil
+        case .now, .over: 1
+        case .seconds(let left): min(longestLife, left)
         }
-        return min(longestLife, max(1, seconds))
     }
 
     /// Returns the tag by which a second copy takes the first one's place: the collapse id, else a hash of the content.

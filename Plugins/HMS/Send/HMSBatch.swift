@@ -78,6 +78,7 @@ struct HMSBatch {
     /// Adds the recipients of a request.
     mutating func add(_ request: PushRequest, at index: Int) {
         let isLocalized = request.notification.isLocalized
+        let isOver = request.remaining(now: started) == .over
         // The recipients of a request share its group, unless they differ in language or platform.
         var last: (form: HMSPayload.Form, language: String?, group: Group)?
         for (position, addressee) in request.recipients.enumerated() {
@@ -87,6 +88,10 @@ struct HMSBatch {
                 token: 0,
                 isReplay: addressee.isReplay
             )
+            guard !isOver else {
+                refuse(slot, .expired)
+                continue
+            }
             let language = isLocalized ? addressee.language : nil
             switch addressee.recipient {
             case .token(let token) where form(of: token.service) != nil:

@@ -29,17 +29,25 @@ struct ServiceBatch {
     private(set) var refused: [DeliveryReport] = []
 
     private let options: ServiceOptions
+    private let now: Date
     private var slots: [Slot] = []
     private var messages: [[UInt8]] = []
 
-    init(_ requests: [PushRequest], _ options: ServiceOptions, name: String) {
+    init(_ requests: [PushRequest], _ options: ServiceOptions, name: String, now: Date) {
         self.options = options
+        self.now = now
         for (index, request) in requests.enumerated() { add(request, at: index, name) }
         close(name)
     }
 
     /// Adds a request: one message for each language that its texts are read in.
     private mutating func add(_ request: PushRequest, at index: Int, _ name: String) {
+        guard request.remaining(now: now) != .over else {
+            for position in request.recipients.indices {
+                refused.append(DeliveryReport(request: index, recipient: position, outcome: .refused(.expired)))
+            }
+            return
+        }
         let notification = request.notification
         let isLocalized = notification.isLocalized
         var languages: [String?] = []

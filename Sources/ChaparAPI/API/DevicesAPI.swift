@@ -47,8 +47,9 @@ package struct DevicesAPI: Sendable {
         let app = try scope.app()
         var query = DeviceQuery(app: app, user: scope.parameter("user").map(app.key), tag: scope.parameter("tag"))
         if let platform = scope.parameter("platform") {
-            guard DeviceFieldRules.platforms.contains(platform) else {
-                throw .badParameter("platform", "must be one of \(DeviceFieldRules.platforms.joined(separator: ", ")).")
+            guard DeviceFieldRules.isPlatform(platform) else {
+                let known = DeviceFieldRules.platforms.joined(separator: ", ")
+                throw .badParameter("platform", "must be one of \(known), or x- and a name of your own.")
             }
             query.platform = platform
         }

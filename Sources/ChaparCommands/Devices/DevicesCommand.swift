@@ -105,7 +105,7 @@ struct DeviceFilter: ParsableArguments {
     @Option(help: "Devices with this tag.")
     var tag: String?
 
-    @Option(help: "Devices of this platform: ios, android, harmony or web.")
+    @Option(help: "Devices of this platform: ios, android, harmony, web or x-name.")
     var platform: String?
 
     @Option(help: "Devices with a token of this service, such as ios-apns.")

@@ -22,7 +22,7 @@ struct DevicesPutCommand: AsyncParsableCommand {
     @Option(name: .customLong("tag"), help: "A tag. Repeat it.")
     var tags: [String] = []
 
-    @Option(help: "ios, android, harmony or web. Default: what its tokens agree on.")
+    @Option(help: "ios, android, harmony, web or x-name. Default: what its tokens agree on.")
     var platform: String?
 
     @Option(help: "The language tag, such as fa-IR.")

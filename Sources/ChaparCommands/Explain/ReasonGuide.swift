@@ -47,7 +47,7 @@ struct ReasonGuide: Sendable {
     private static let http: [ReasonGuide] = {
         let causes: [HTTPFailure.Cause] = [
             .connect, .tls, .protocolNotNegotiated, .proxy, .refusedStream, .goAway, .reset(0), .connectionLost,
-            .deadline, .queueFull, .cancelled, .badAnswer, .credentials, .invalidCall,
+            .deadline, .queueFull, .cancelled, .badAnswer, .credentials, .credentialsUnavailable, .invalidCall,
         ]
         return causes.compactMap { cause in
             let (stage, detail) = words(cause)
@@ -76,6 +76,8 @@ struct ReasonGuide: Sendable {
         case .cancelled: (.notProcessed, "The gateway, or a reload, ended the backend before the request left.")
         case .badAnswer: (.unknown, "The answer broke the protocol, or was too large.")
         case .credentials: (.notProcessed, "The connection's credential could not be made: check the key and its file.")
+        case .credentialsUnavailable:
+            (.notProcessed, "The service that issues the credential gave none for now: see the attempt's detail.")
         case .invalidCall: (.notProcessed, "The request cannot be sent as HTTP: a recipient or header that it forbids.")
         }
     }

@@ -11,6 +11,8 @@ struct PluginCommand: AsyncParsableCommand {
     )
 }
 
+extension PluginAuth: ExpressibleByArgument {}
+
 /// `chapar plugin new`: writes a package with a plugin that builds and passes the conformance kit at once.
 struct PluginNewCommand: ParsableCommand {
     /// The language that a plugin is written in.
@@ -40,6 +42,9 @@ struct PluginNewCommand: ParsableCommand {
     @Option(help: "swift or python.")
     var language = Language.swift
 
+    @Option(help: "How the platform knows the account: key, or oauth2 for access tokens.")
+    var auth = PluginAuth.key
+
     @Option(help: "The folder to write, which must not be there. Default: push-NAME.", completion: .directory)
     var dir: String?
 
@@ -56,6 +61,9 @@ struct PluginNewCommand: ParsableCommand {
 
     func validate() throws {
         _ = try PluginNames(name, program: program)
+        if auth != .key, here || language == .python {
+            throw ValidationError("--auth oauth2 goes with a package in Swift: leave --here or --language python out.")
+        }
         if here, language == .python || dir != nil || program != nil || chapar != nil {
             throw ValidationError("--here takes no --language python, --dir, --program or --chapar.")
         }
@@ -92,7 +100,7 @@ struct PluginNewCommand: ParsableCommand {
         }
         var words = names.words
         words["chapar"] = language == .swift ? try dependency(of: folder) : ""
-        return try template.filled(words).map { path, text in
+        return try template.filled(words, auth: auth).map { path, text in
             let file = "\(folder)/\(path)"
             try PluginTemplate.write(text, to: file)
             return file

@@ -1,9 +1,14 @@
 import Foundation
 
+/// How the made-up platform of a new plugin knows its account: by a key, or by access tokens (OAuth 2).
+enum PluginAuth: String, CaseIterable {
+    case key, oauth2
+}
+
 /// The files of a new plugin, with placeholders.
 ///
 /// A template is one text: a line `>>> PATH` begins each file. `@Name@` and the other names of ``PluginNames/words``
-/// are placeholders, in paths too.
+/// are placeholders, in paths too. A line that begins with `@+PART@` is written where that part is chosen.
 struct PluginTemplate {
     private let text: String
 
@@ -12,9 +17,14 @@ struct PluginTemplate {
     /// A service in Python behind the backend `http`.
     static let python = PluginTemplate(text: String(decoding: PackageResources.python_template, as: UTF8.self))
 
-    /// Returns the files in order, each with its path.
-    func filled(_ words: [String: String]) -> [(path: String, text: String)] {
-        var text = text
+    /// Returns the files in order, each with its path, with the lines of one way to authenticate.
+    func filled(_ words: [String: String], auth: PluginAuth = .key) -> [(path: String, text: String)] {
+        var text = self.text.split(separator: "\n", omittingEmptySubsequences: false).compactMap { line -> String? in
+            guard line.hasPrefix("@+") else { return String(line) }
+            let own = "@+\(auth.rawValue)@"
+            return line.hasPrefix(own) ? String(line.dropFirst(own.count)) : nil
+        }
+        .joined(separator: "\n")
         for (word, value) in words { text = text.replacing("@\(word)@", with: value) }
         return ("\n" + text).components(separatedBy: "\n>>> ").dropFirst().map { part in
             let end = part.firstIndex(of: "\n") ?? part.endIndex

@@ -146,6 +146,9 @@ struct DirectSender: MessageSender {
             result.status = refusal.status
             result.reason = refusal.reason
             result.detail = refusal.detail
+        case .unknown where preview != nil:
+            // It was made of an answer that no platform gave.
+            result.ending = .preview
         case .unknown(let unknown):
             result.ending = .unknown
             result.reason = unknown.reason

@@ -5,7 +5,7 @@ import Synchronization
 ///
 /// Every call is answered with 200 and a body that any platform's client takes for a success. Header fields that carry
 /// credentials are shown by name only.
-final class PreviewTransport: HTTPTransport {
+final class PreviewTransport: PlayedTransport {
     fileprivate struct Taken {
         var call: HTTPCall
         var endpoint: HTTPEndpoint
@@ -13,29 +13,61 @@ final class PreviewTransport: HTTPTransport {
         var credentials: [String]
     }
 
-    private let calls = Mutex<[Taken]>([])
+    /// The calls in order, and the last one that was shown for want of a mark.
+    private let state = Mutex((calls: [Taken](), last: Taken?.none))
 
     func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
-        PreviewPool(configuration, transport: self)
+        PreviewPool(configuration, transport: self, answer: nil)
     }
+
+    func answering(_ answer: HTTPAnswer) -> any HTTPTransport { Answering(preview: self, answer: answer) }
 
     /// Returns the call that carried a message, in a form to be shown; nil when there was none.
     ///
     /// It is found by the message's id. Where a platform's calls do not carry that, it is found by the recipient; a
-    /// call with many messages stands for each of them.
+    /// call with many messages stands for each of them. Where they carry neither, it is the next call that is no `GET`
+    /// and asks for no credential, else the last one that was shown so.
     func request(of id: MessageID, to recipient: Recipient) -> JSONValue? {
         let text = id.description
-        let found = calls.withLock { calls in
-            calls.firstIndex { Self.carries($0.call, text) }.map { calls.remove(at: $0) }
-                ?? calls.first { Self.carries($0.call, recipient.platformText) }
+        let found = state.withLock { state -> Taken? in
+            if let index = state.calls.firstIndex(where: { Self.carries($0, text) }) {
+                return state.calls.remove(at: index)
+            }
+            if let call = state.calls.first(where: { Self.carries($0, recipient.platformText) }) { return call }
+            if let index = state.calls.firstIndex(where: { $0.call.template.method != "GET" }) {
+                state.last = state.calls.remove(at: index)
+            }
+            return state.last
         }
         return found.map(Self.shown)
     }
 
-    fileprivate func take(_ accepted: [Taken]) { calls.withLock { $0 += accepted } }
+    /// Whether a call asks for a credential, as RFC 6749 has it.
+    fileprivate static func isCredentialRequest(_ call: HTTPCall) -> Bool {
+        let text = String(decoding: call.body, as: UTF8.self)
+        return text.contains("grant_type=") || text.contains("\"grant_type\"")
+    }
 
-    private static func carries(_ call: HTTPCall, _ text: String) -> Bool {
-        call.headers.contains { $0.value == text } || call.template.headers.contains { $0.value == text }
+    /// This transport with a plugin's own yes.
+    private struct Answering: HTTPTransport {
+        let preview: PreviewTransport
+        let answer: HTTPAnswer
+
+        func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
+            PreviewPool(configuration, transport: preview, answer: answer)
+        }
+    }
+
+    /// Keeps calls, but for requests for a credential.
+    fileprivate func take(_ accepted: [Taken]) {
+        state.withLock { $0.calls += accepted.filter { !Self.isCredentialRequest($0.call) } }
+    }
+
+    private static func carries(_ taken: Taken, _ text: String) -> Bool {
+        let call = taken.call
+        // A recipient may be the whole address.
+        let headers = call.template.headers + call.headers
+        return "\(taken.endpoint)\(call.path)" == text || headers.contains { $0.value == text }
             || call.path.contains(text) || String(decoding: call.body, as: UTF8.self).contains(text)
     }
 
@@ -68,10 +100,13 @@ private final class PreviewPool: HTTPPool {
 
     private let configuration: HTTPPoolConfiguration
     private let transport: PreviewTransport
+    /// The plugin's own yes to a message.
+    private let answer: HTTPAnswer?
 
-    init(_ configuration: HTTPPoolConfiguration, transport: PreviewTransport) {
+    init(_ configuration: HTTPPoolConfiguration, transport: PreviewTransport, answer: HTTPAnswer?) {
         self.configuration = configuration
         self.transport = transport
+        self.answer = answer
     }
 
     func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async {
@@ -80,8 +115,14 @@ private final class PreviewPool: HTTPPool {
         transport.take(
             calls.map { .init(call: $0, endpoint: configuration.endpoint, credentials: credentials) }
         )
-        let answer = HTTPAnswer(status: 200, body: Self.answer)
-        report(calls.indices.map { HTTPReply(index: $0, result: .success(answer), connection: 0) })
+        let standard = HTTPAnswer(status: 200, body: Self.answer)
+        report(
+            calls.enumerated().map { index, call in
+                let isGrant = PreviewTransport.isCredentialRequest(call)
+                let answer = isGrant ? standard : self.answer ?? standard
+                return HTTPReply(index: index, result: .success(answer), connection: 0)
+            }
+        )
     }
 
     var status: HTTPPoolStatus { HTTPPoolStatus() }

@@ -16,8 +16,9 @@ public struct AccessToken: Sendable, Hashable {
 /// tokens.
 ///
 /// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers
-/// that waited for it and is not cached, but the next fetch waits at least `pauseAfterFailure`, so that a thousand
-/// messages do not ask a broken token endpoint a thousand times. With `renewAhead` a token is replaced early; while
+/// that waited for it and is not cached, but the next fetch waits at least `pauseAfterFailure`, and the
+/// ``PushError/retryAfter`` that the failure names, so that a thousand messages do not ask a broken token endpoint a
+/// thousand times. With `renewAhead` a token is replaced early; while
 /// that runs, or after it failed, the present token is used until it expires. The strategies of platforms repeat a
 /// fetch once before it counts as failed.
 public actor AccessTokenCache {
@@ -26,7 +27,8 @@ public actor AccessTokenCache {
         case refreshing(Task<Entry, any Error>)
         case ready(Entry)
         case renewing(Entry, Task<Entry, any Error>)
-        case failed(PushError, at: ContinuousClock.Instant)
+        /// The next fetch is not before `until`.
+        case failed(PushError, until: ContinuousClock.Instant)
     }
 
     /// A token with its generation.
@@ -63,8 +65,8 @@ public actor AccessTokenCache {
     ///     life.
     ///   - renewAhead: A token with less than this left is replaced while callers still use it. At most half of a life;
     ///     zero for never.
-    ///   - pauseAfterFailure: The time after a failed fetch in which its failure is the answer; a failed renewal pauses
-    ///     ten times as long, since no caller waits for it.
+    ///   - pauseAfterFailure: The time after a failed fetch in which its failure is the answer, longer where the
+    ///     failure names a longer pause; a failed renewal pauses ten times as long, since no caller waits for it.
     ///   - now: The clock, a parameter for tests.
     ///   - fetch: Requests a token from the platform. It must have a deadline of its own.
     public init(
@@ -113,8 +115,9 @@ public actor AccessTokenCache {
             return entry
         case .renewing(let entry, _) where isUsable(entry):
             return entry
-        case .failed(let error, let at) where now() < at + pauseAfterFailure:
-            throw error
+        case .failed(let error, let until) where now() < until:
+            guard error.retryAfter != nil else { throw error }
+            throw PushError(error.code, error.message, reason: error.reason, retryAfter: until - now())
         case .refreshing(let refresh), .renewing(_, let refresh):
             return try await Self.value(of: refresh)
         case .empty, .ready, .failed:
@@ -171,13 +174,16 @@ public actor AccessTokenCache {
         } catch {
             if case .renewing(let entry, _) = state, isUsable(entry) {
                 state = .ready(entry)
-                nextRenewal = now() + pauseAfterFailure * 10
+                nextRenewal = now() + max(pauseAfterFailure * 10, Self.pause(error))
             } else {
-                state = .failed(error, at: now())
+                state = .failed(error, until: now() + max(pauseAfterFailure, Self.pause(error)))
             }
             throw error
         }
     }
+
+    /// Returns the pause that a failure names, at most a day, as for `Retry-After`.
+    private static func pause(_ error: PushError) -> Duration { min(error.retryAfter ?? .zero, .seconds(86_400)) }
 
     /// Fetches a token; the start is taken before the request, since a slow answer must not lengthen the token's life.
     private func fetched() async throws(PushError) -> (AccessToken, start: ContinuousClock.Instant) {

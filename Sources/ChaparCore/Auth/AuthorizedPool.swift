@@ -62,16 +62,17 @@ public struct AuthorizedPool: HTTPPool {
         switch await strategy.refused(credential, status: answer.status, reason: answer.bearerError) {
         case .retry:
             guard !Task.isCancelled else {
-                return fail(again, .cancelled, "the caller was cancelled", report)
+                return fail(again, HTTPFailure(.notProcessed, .cancelled, "the caller was cancelled"), report)
             }
             guard let fresh = await self.credential(again, report) else { return }
             await pool.send(again.map { calls[$0].carrying(fresh) }) { replies in
                 report(replies.map { $0.moved(to: again[$0.index]) })
             }
-        case .giveUp(let sentence): fail(again, .credentials, sentence, report)
+        case .giveUp(let sentence): fail(again, HTTPFailure(.notProcessed, .credentials, sentence), report)
         case .wait(let pause):
             let seconds = Int64(clamping: pause.inSeconds.rounded(.up))
-            fail(again, .connect, "no new credential for now; again in \(seconds) s", report)
+            let words = "no new credential for now; again in \(seconds) s"
+            fail(again, HTTPFailure(.notProcessed, .credentialsUnavailable, words, retryAfter: pause), report)
         }
     }
 
@@ -80,15 +81,13 @@ public struct AuthorizedPool: HTTPPool {
         do throws(PushError) {
             return try await strategy.credential(for: endpoint)
         } catch {
-            let isLasting = error.code == .credentialsRefused || error.code == .unsupported
-            fail(places, isLasting ? .credentials : .connect, error.message, report)
+            fail(places, HTTPFailure(noCredential: error), report)
             return nil
         }
     }
 
-    /// Reports failures of calls that the platform has not acted on: never sent, or answered with a refusal.
-    private func fail(_ places: [Int], _ cause: HTTPFailure.Cause, _ detail: String, _ report: ([HTTPReply]) -> Void) {
-        let failure = HTTPFailure(.notProcessed, cause, detail)
+    /// Reports the failure of calls that the platform has not acted on: never sent, or answered with a refusal.
+    private func fail(_ places: [Int], _ failure: HTTPFailure, _ report: ([HTTPReply]) -> Void) {
         report(places.map { HTTPReply(index: $0, result: .failure(failure), connection: 0) })
     }
 
@@ -139,7 +138,8 @@ extension HTTPCall {
 }
 
 extension HTTPReply {
-    fileprivate func moved(to index: Int) -> HTTPReply {
+    /// Returns the reply for another place of a batch.
+    func moved(to index: Int) -> HTTPReply {
         HTTPReply(index: index, result: result, connection: connection)
     }
 }

@@ -3,16 +3,17 @@ internal import Synchronization
 /// Bearer tokens that a closure fetches, for any backend that takes an ``AuthStrategy``.
 ///
 /// For code that gets its access tokens from a source of its own. Tokens are kept for their life, a thousand callers
-/// share one call of the closure, and the token goes to one address only. A refused token is replaced once: when the
-/// fresh one is refused within `pause`, the strategy gives up, since fetching more would not help.
+/// share one call of the closure, and the token goes to one address only, or to those of a rule. A refused token
+/// is replaced once: when the fresh one is refused within `pause`, the strategy gives up, since fetching more would not
+/// help.
 public struct ClosureAuthStrategy: AuthStrategy {
-    private let address: HTTPEndpoint
+    private let covers: @Sendable (HTTPEndpoint) -> Bool
     private let pause: Duration
     private let now: @Sendable () -> ContinuousClock.Instant
     private let cache: AccessTokenCache
     private let replacement: Replacement
 
-    /// Makes a strategy; the closure is called when a token is first needed.
+    /// Makes a strategy for one address; the closure is called when a token is first needed.
     ///
     /// - Parameters:
     ///   - address: The only address whose requests carry the token.
@@ -28,11 +29,32 @@ public struct ClosureAuthStrategy: AuthStrategy {
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         fetch: @escaping @Sendable () async throws -> AccessToken
     ) {
-        self.address = address
+        self.init(where: { $0 == address }, deadline: deadline, pause: pause, now: now, fetch: fetch)
+    }
+
+    /// Makes a strategy for the addresses of a rule, where a platform has many hosts.
+    ///
+    /// - Parameters:
+    ///   - covers: Whether requests to an address carry the token. The address may come from a caller, so the rule must
+    ///     name the scheme, the host and the port: see ``HTTPEndpoint/isBelow(_:)``.
+    ///   - deadline: The longest time `fetch` may take.
+    ///   - pause: The time after the replacement of a refused token in which the next refusal is final.
+    ///   - repetition: The clock of the wait before a failed fetch is repeated once; nil for no repetition.
+    ///   - now: The clock, a parameter for tests.
+    ///   - fetch: Returns a token with its lifetime, or throws as for one address.
+    public init(
+        where covers: @escaping @Sendable (HTTPEndpoint) -> Bool,
+        deadline: Duration = .seconds(10),
+        pause: Duration = .seconds(10),
+        repetition: (any TimeSource)? = nil,
+        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+        fetch: @escaping @Sendable () async throws -> AccessToken
+    ) {
+        self.covers = covers
         self.pause = pause
         self.now = now
         replacement = Replacement()
-        cache = AccessTokenCache(now: now) { () async throws(PushError) -> AccessToken in
+        cache = AccessTokenCache(repetition: repetition, now: now) { () async throws(PushError) -> AccessToken in
             do {
                 return try await Deadline.run(deadline, fetch)
             } catch is Deadline.Passed {
@@ -49,7 +71,7 @@ public struct ClosureAuthStrategy: AuthStrategy {
     ///
     /// Throws what the closure throws, and ``PushError/Code/unsupported`` for any other address.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
-        guard destination == address else { throw PushError(.unsupported, "the access token is for \(address) only") }
+        guard covers(destination) else { throw PushError(.unsupported, "the access token is not for \(destination)") }
         let entry = try await cache.token()
         return AuthCredential(
             headers: [.init("authorization", Secret("Bearer \(entry.token.value.reveal())"))],
@@ -60,19 +82,19 @@ public struct ClosureAuthStrategy: AuthStrategy {
     /// Discards a token that was refused with 401; another token would not help against other refusals.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         guard status == 401 else {
-            return .giveUp("\(address) refused the request with \(status), which no other access token mends")
+            return .giveUp("the platform refused the request with \(status), which no other access token mends")
         }
         switch replacement.judge(credential.generation, now(), pause: pause) {
         case .isReplaced: return .retry
-        case .isTooSoon: return .giveUp("\(address) refused a fresh access token: check what gives it")
+        case .isTooSoon: return .giveUp("the platform refused a fresh access token: check what gives it")
         case .mustGo:
             await cache.invalidate(generation: credential.generation)
             return .retry
         }
     }
 
-    /// Whether the call goes to the one address.
-    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { endpoint == address }
+    /// Whether the call goes to the one address, or to one of the rule.
+    public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { covers(endpoint) }
 
     /// Waits for the fetch in flight, which has a deadline.
     public func shutdown() async { await cache.shutdown() }

@@ -16,6 +16,10 @@ public struct BackendFactory: Sendable {
     ///
     /// Refusals and unknown outcomes, one for each reason; times in them have no meaning.
     public let reasons: [DeliveryOutcome]
+    /// The platform's yes to a message, for `chapar send --dry-run`, which sends nothing and gives this answer.
+    ///
+    /// Nil where the backend shows its request without one. It is never shown and never an outcome.
+    public let previewAnswer: HTTPAnswer?
     /// Makes a backend from a section.
     public let make: @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
 
@@ -26,18 +30,21 @@ public struct BackendFactory: Sendable {
     ///   - otherNames: The names under which people look for the platform.
     ///   - summary: One line that describes the platform.
     ///   - reasons: The outcomes in the plugin's table of rejections, one for each reason.
+    ///   - previewAnswer: The platform's yes to a message, where a dry run needs one to get to the message's request.
     ///   - make: Reads every key of the section, and returns nil after reporting a mistake.
     public init(
         _ kind: BackendKind,
         otherNames: [String] = [],
         summary: String,
         reasons: [DeliveryOutcome] = [],
+        previewAnswer: HTTPAnswer? = nil,
         make: @escaping @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
     ) {
         self.kind = kind
         self.otherNames = otherNames
         self.summary = summary
         self.reasons = reasons
+        self.previewAnswer = previewAnswer
         self.make = make
     }
 }
@@ -93,6 +100,20 @@ public struct BackendContext: Sendable {
         )
     }
 
+    /// Returns this context with the factory's own yes, where the transport plays the platform.
+    func previewing(_ factory: BackendFactory) -> Self {
+        guard let answer = factory.previewAnswer, let played = http as? any PlayedTransport else { return self }
+        return Self(
+            name: name,
+            http: played.answering(answer),
+            time: time,
+            state: state,
+            credentials: credentials,
+            logger: logger,
+            announce: announce
+        )
+    }
+
     /// Returns this context with notices that name a device by its key (``AppName``), as every other event does.
     func announcing(for app: AppName) -> Self {
         guard app != .default else { return self }
@@ -109,6 +130,12 @@ public struct BackendContext: Sendable {
             announce(keyed)
         }
     }
+}
+
+/// A transport that plays every platform and sends nothing, for `send --dry-run`.
+package protocol PlayedTransport: HTTPTransport {
+    /// Returns a transport that gives this answer to messages in the place of its own.
+    func answering(_ answer: HTTPAnswer) -> any HTTPTransport
 }
 
 /// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the queue's, and

@@ -55,6 +55,26 @@ public struct BackendHealth: Sendable, Hashable {
         if let alert { (status, detail) = (severity, alert) }
         if let outage = pool.outage { (status, detail) = (.down, outage.detail) }
     }
+
+    /// Makes the state of a backend that sends through a pool for each of its platform's hosts.
+    ///
+    /// It is down when no host can be reached, and degraded when some cannot.
+    ///
+    /// - Parameters:
+    ///   - pools: The states of the pools, as ``HTTPPools/statuses`` has them.
+    ///   - alert: The platform's complaint, with the fix; nil when it has none.
+    ///   - severity: The condition of the backend under the complaint.
+    public init(_ pools: [HTTPPoolStatus], alert: String? = nil, severity: Status = .degraded) {
+        self.init(HTTPPoolStatus(merging: pools), alert: alert, severity: severity)
+        let outages = pools.compactMap(\.outage)
+        guard status != .down, let first = outages.first else { return }
+        if outages.count == pools.count {
+            (status, detail) = (.down, first.detail)
+        } else if alert == nil {
+            status = .degraded
+            detail = "\(outages.count) of \(pools.count) hosts cannot be reached: \(first.detail)"
+        }
+    }
 }
 
 /// One finding of `chapar doctor`: the check, its verdict and the fix.

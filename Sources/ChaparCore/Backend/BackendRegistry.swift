@@ -129,7 +129,7 @@ public struct BackendRegistry: Sendable {
         let pacing = Pacing(section, "rate_limit")
         let breaker = BreakerSettings.read(section, "breaker")
         let registersDevices = section.bool("register_devices", default: true)
-        let backend = factory.make(section, context.announcing(for: app))
+        let backend = factory.make(section, context.announcing(for: app).previewing(factory))
         section.finish()
         guard let backend, section.report.issues.count == before else { return nil }
         return ConfiguredBackend(

@@ -47,7 +47,7 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
     public var description: String { "\(endpoint)\(path)/" }
 
     /// Splits an address into its origin and its path with query; scheme and host in any letter case.
-    private static func split(_ url: String) -> (endpoint: HTTPEndpoint, path: String)? {
+    static func split(_ url: String) -> (endpoint: HTTPEndpoint, path: String)? {
         guard let mark = url.firstRange(of: "://") else { return nil }
         let scheme = url[..<mark.lowerBound].lowercased()
         let rest = url[mark.upperBound...]

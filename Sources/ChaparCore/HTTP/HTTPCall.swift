@@ -130,6 +130,8 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case badAnswer
         /// The connection's credential could not be made.
         case credentials
+        /// There is no credential for now: the service that issues it failed or asked for a pause.
+        case credentialsUnavailable
         /// The call itself cannot be sent: a path or field that HTTP forbids, or fields that are too large.
         case invalidCall
 
@@ -149,6 +151,7 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
             case .cancelled: "cancelled"
             case .badAnswer: "bad_answer"
             case .credentials: "credentials"
+            case .credentialsUnavailable: "credentials_unavailable"
             case .invalidCall: "invalid_call"
             }
         }
@@ -160,12 +163,29 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
     public let cause: Cause
     /// A sentence for people: never a token, key or payload.
     public let detail: String
+    /// The pause that the service which issues the credential asked for; nil when it asked for none.
+    public let retryAfter: Duration?
 
     /// Makes a failure.
-    public init(_ stage: Stage, _ cause: Cause, _ detail: String) {
+    public init(_ stage: Stage, _ cause: Cause, _ detail: String, retryAfter: Duration? = nil) {
         self.stage = stage
         self.cause = cause
         self.detail = detail
+        self.retryAfter = retryAfter
+    }
+
+    /// Makes the failure of a call for which there was no credential, from what its strategy threw.
+    ///
+    /// The call was never sent. A refused credential parks the backend; any other error pauses it, for the time that
+    /// the error names.
+    public init(noCredential error: PushError) {
+        let isLasting = error.code == .credentialsRefused || error.code == .unsupported
+        self.init(
+            .notProcessed,
+            isLasting ? .credentials : .credentialsUnavailable,
+            error.message,
+            retryAfter: isLasting ? nil : error.retryAfter
+        )
     }
 
     /// The cause and its detail, for logs.

@@ -58,6 +58,16 @@ public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
         self.init(scheme: scheme, host: String(host), port: port)
     }
 
+    /// Whether it is `https` on its usual port at a host below `domain`, such as `sg2p.notify.windows.com` below
+    /// `notify.windows.com`.
+    ///
+    /// It compares whole labels in lower case, so that `evilnotify.windows.com` and `notify.windows.com.evil.test` do
+    /// not count. The domain itself does not count either.
+    public func isBelow(_ domain: String) -> Bool {
+        scheme == .https && port == 443 && host.utf8.count > domain.utf8.count + 1
+            && host.hasSuffix("." + domain.lowercased())
+    }
+
     /// The `:authority` or `host` value; the port is left out when it is the scheme's default.
     public var authority: String {
         let name = host.contains(":") ? "[\(host)]" : host

@@ -3,7 +3,7 @@ extension HTTPFailure {
     ///
     /// It is unknown when the platform can have acted on the call. Otherwise it is a temporary refusal, unless the
     /// cause stays until an operator acts: an alert about a certificate, a credential that cannot be made, a call that
-    /// HTTP forbids.
+    /// HTTP forbids. While the service that issues the credential gives none, the whole backend pauses.
     ///
     /// - Parameters:
     ///   - isRepeatHarmful: Whether a second copy does harm.
@@ -22,6 +22,8 @@ extension HTTPFailure {
             case .tls where isAboutCertificate: (.account, .parkBackend)
             case .protocolNotNegotiated, .credentials: (.account, .parkBackend)
             case .invalidCall: (.message, .never)
+            // Every message meets the same until the service that issues the credential answers again.
+            case .credentialsUnavailable: (.platform, .slowBackend(after: retryAfter))
             case .tls, .connect, .proxy, .refusedStream, .goAway, .reset, .connectionLost, .deadline, .queueFull,
                 .cancelled, .badAnswer:
                 (.platform, .retry(after: nil))
@@ -37,7 +39,7 @@ extension HTTPFailure {
             case .invalidCall: .invalidRequest
             default: .unavailable
             }
-        return PushError(code, detail, reason: cause.reason)
+        return PushError(code, detail, reason: cause.reason, retryAfter: retryAfter)
     }
 
     /// Whether a handshake failed for a certificate.

@@ -85,6 +85,19 @@ public struct HTTPPoolStatus: Sendable, Hashable {
         self.lastConnectFailure = lastConnectFailure
     }
 
+    /// Makes the snapshot of several pools as of one; it has a failure only while none of them has a connection.
+    public init(merging pools: [HTTPPoolStatus]) {
+        self.init()
+        for pool in pools {
+            connections += pool.connections
+            openStreams += pool.openStreams
+            waiting += pool.waiting
+            streamLimit += pool.streamLimit
+            connectionsOpened += pool.connectionsOpened
+        }
+        if connections == 0 { lastConnectFailure = pools.lazy.compactMap(\.lastConnectFailure).first }
+    }
+
     /// The reason why nothing gets through now: there is no connection, and the last attempt to open one failed.
     public var outage: HTTPFailure? { connections == 0 ? lastConnectFailure : nil }
 }

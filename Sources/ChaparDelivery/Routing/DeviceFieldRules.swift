@@ -4,7 +4,7 @@ internal import ChaparQueue
 
 /// The valid values of a device's members, and the messages about invalid ones.
 package enum DeviceFieldRules {
-    /// The platforms.
+    /// The platforms that Chapar knows.
     package static let platforms = ["ios", "android", "harmony", "web"]
     /// The message about the form of an id.
     package static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
@@ -22,6 +22,19 @@ package enum DeviceFieldRules {
 
     /// The part of the message about services that allows own names.
     static let ownServices = "x-name for a platform of your own (a-z, 0-9, -)"
+
+    /// Whether a text can be a device's platform: a known one, or `x-` and a name of your own, as with services.
+    package static func isPlatform(_ text: String) -> Bool { platforms.contains(text) || isOwnPlatform(text) }
+
+    /// Whether a text names a platform that Chapar does not know.
+    package static func isOwnPlatform(_ text: String) -> Bool {
+        text.hasPrefix("x-") && TokenService.named(text) != nil
+    }
+
+    /// Returns the sentence about a platform that does not exist.
+    package static func unknownPlatform(_ text: String) -> String {
+        didYouMean(text, platforms) ?? "The platforms are \(platforms.joined(separator: ", ")), and \(ownServices)."
+    }
 
     /// Returns the sentence about a service that does not exist.
     package static func unknownService(_ name: String) -> String {

@@ -67,7 +67,7 @@ struct RouteReader {
         let app = match.string("app")
         var platform = match.string("platform")
         let platforms = Set(TokenService.known.map(\.platform)).sorted()
-        if let value = platform {
+        if let value = platform, !DeviceFieldRules.isOwnPlatform(value) {
             platform = Suggestion.same(as: value, among: platforms)
             if platform == nil { match.rejectWord("platform", value, platforms) }
         }
@@ -76,7 +76,8 @@ struct RouteReader {
             service = TokenService.named(value) ?? TokenService.named(value.lowercased())
             if service == nil { match.rejectWord("service", value, TokenService.known.map(\.rawValue)) }
         }
-        if let platform, let service, service.platform != platform {
+        // A device of a platform of your own may have tokens of any service.
+        if let platform, let service, service.platform != platform, !DeviceFieldRules.isOwnPlatform(platform) {
             match.reject(
                 "service",
                 "\(service) tokens are never of the platform \(platform)",

@@ -27,7 +27,8 @@ public struct Device: Sendable, Hashable {
     ///
     /// A user may have many devices.
     public var user: String?
-    /// `ios`, `android`, `harmony` or `web`, when the caller said so; see ``effectivePlatform``.
+    /// `ios`, `android`, `harmony`, `web`, or `x-` and a name of your own, when the caller said so; see
+    /// ``effectivePlatform``.
     public var platform: String?
     /// Its tokens, at most one of each service and kind (``TokenSlot``), in the order of these.
     public var tokens: [RegisteredToken]

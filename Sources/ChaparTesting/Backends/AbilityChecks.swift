@@ -2,7 +2,8 @@ internal import ChaparCore
 
 /// Checks that each declared ability has an effect on the platform, and that its answers fit.
 ///
-/// An ability that is nil is not checked. A declared one fails its check when the subject gives no means to try it.
+/// The check of an ability that is nil is shown as not declared. A declared one fails its check when the subject gives
+/// no means to try it.
 extension BackendConformance {
     static let abilities: [Check] = [
         Check(
@@ -10,6 +11,7 @@ extension BackendConformance {
             source: "PushBackend.devices, DeviceRegistrar",
             why: "Every app start registers again: without a comparison each is a request to the platform.",
             needs: [],
+            declared: .init("devices") { $0.backend.devices != nil },
             run: registers
         ),
         Check(
@@ -17,6 +19,7 @@ extension BackendConformance {
             source: "PushBackend.subscriptions, SubscriptionManager",
             why: "A user who unsubscribed must not get a message.",
             needs: [],
+            declared: .init("subscriptions") { $0.backend.subscriptions != nil },
             run: subscribes
         ),
         Check(
@@ -24,6 +27,7 @@ extension BackendConformance {
             source: "PushBackend.tags, TagEditor",
             why: "Messages to tags reach those that the platform knows of.",
             needs: [],
+            declared: .init("tags") { $0.backend.tags != nil },
             run: tags
         ),
         Check(
@@ -31,6 +35,7 @@ extension BackendConformance {
             source: "PushBackend.events, EventReporter",
             why: "Opens that are not reported are missing in the platform's figures.",
             needs: [],
+            declared: .init("events") { $0.backend.events != nil },
             run: reports
         ),
         Check(
@@ -38,6 +43,7 @@ extension BackendConformance {
             source: "PushBackend.cancellation, MessageCanceller",
             why: "The caller decides by the answer whether to send a correction.",
             needs: [],
+            declared: .init("cancellation") { $0.backend.cancellation != nil },
             run: cancels
         ),
         Check(
@@ -45,6 +51,7 @@ extension BackendConformance {
             source: "PushBackend.tracking, MessageTracker",
             why: "An invented state ends a delivery that never was.",
             needs: [],
+            declared: .init("tracking") { $0.backend.tracking != nil },
             run: tracks
         ),
         Check(
@@ -52,6 +59,7 @@ extension BackendConformance {
             source: "PushBackend.receipts, ReceiptReader",
             why: "Whoever can reach the address could report deliveries that never were, or delete devices.",
             needs: [],
+            declared: .init("receipts") { $0.backend.receipts != nil },
             run: readsReceipts
         ),
         Check(
@@ -59,6 +67,7 @@ extension BackendConformance {
             source: "PushBackend.clicks, ClickReader",
             why: "The app reports what it was shown; the answer says what to do.",
             needs: [],
+            declared: .init("clicks") { $0.backend.clicks != nil },
             run: readsClicks
         ),
         Check(
@@ -66,6 +75,7 @@ extension BackendConformance {
             source: "PushBackend.recall, MessageRecaller",
             why: "A message that was sent by mistake stays on screens otherwise.",
             needs: [],
+            declared: .init("recall") { $0.backend.recall != nil },
             run: recalls
         ),
         Check(
@@ -73,6 +83,7 @@ extension BackendConformance {
             source: "PushBackend.topics, TopicManager",
             why: "Who left a topic must not get its messages.",
             needs: [],
+            declared: .init("topics") { $0.backend.topics != nil },
             run: joinsTopics
         ),
         Check(
@@ -80,6 +91,7 @@ extension BackendConformance {
             source: "ChannelManager",
             why: "A deleted channel that stays is sent to for ever.",
             needs: [],
+            declared: .init("channels") { $0.backend.channels != nil },
             run: keepsChannels
         ),
         Check(
@@ -87,6 +99,7 @@ extension BackendConformance {
             source: "PushBackend.tokenDirectory, TokenDirectory",
             why: "An unknown token that counts as known keeps a dead device.",
             needs: [],
+            declared: .init("tokenDirectory") { $0.backend.tokenDirectory != nil },
             run: looksUpTokens
         ),
     ]

@@ -21,8 +21,21 @@ public enum BackendConformance {
     /// Returns the checks that would be skipped, since a subject does not give what they need.
     ///
     /// A test that expects it to be empty keeps a kit from skipping checks unnoticed.
-    public static func skips(_ subject: Subject) -> [ConformanceSkip] { checks.compactMap { $0.skip(for: subject) } }
+    ///
+    /// Checks of what is not declared are not among them: see ``undeclared(_:)``.
+    public static func skips(_ subject: Subject) -> [ConformanceSkip] {
+        checks.compactMap { $0.skip(for: subject) }.filter { !$0.isUndeclared }
+    }
+
+    /// Returns the checks that have nothing to ask, since the backend does not declare the ability, or the subject says
+    /// that the platform lacks the trait.
+    public static func undeclared(_ subject: Subject) -> [ConformanceSkip] {
+        checks.compactMap { $0.skip(for: subject) }.filter(\.isUndeclared)
+    }
 
     /// All checks.
-    public static let checks: [Check] = identity + sending + refusing + troubles + endings + abilities
+    public static let checks: [Check] = identity + sending + requests + refusing + troubles + endings + abilities
+
+    /// The checks of what goes out, and of what the platform says to it.
+    private static let requests: [Check] = contents + verdicts
 }

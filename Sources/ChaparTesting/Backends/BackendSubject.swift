@@ -1,4 +1,5 @@
 public import ChaparCore
+public import Foundation
 
 extension BackendConformance {
     /// A backend, with the facts that the checks need about it and its platform.
@@ -46,6 +47,27 @@ extension BackendConformance {
         public var log: RecordedLog?
         /// Makes the platform fail from now on; nil when the test cannot do that.
         public var disturb: (@Sendable (Disturbance) async throws -> Void)?
+        /// Returns the requests that the backend has made so far, as ``RecordedTransport/requests`` has them.
+        public var sent: (@Sendable () async -> [SentRequest])?
+        /// Whether a request is about a credential and not about a message: by default a form with a `grant_type`.
+        public var isCredentialRequest: @Sendable (SentRequest) -> Bool = { $0.text.contains("grant_type=") }
+        /// Takes out of a request what differs with each attempt of a message because the platform asks for that: a
+        /// time, a signature, a mark of a replay.
+        public var stripped: @Sendable (SentRequest) -> SentRequest = { $0 }
+        /// The traits that the platform does not have: the checks about them are shown as not declared.
+        public var lacks: Set<Trait> = []
+        /// Makes the platform refuse the backend's credential from now on, such as a wrong key.
+        public var refuseCredential: (@Sendable () async throws -> Void)?
+        /// Makes the platform refuse every access token that it has given out, and take new ones.
+        public var expireCredential: (@Sendable () async throws -> Void)?
+        /// Makes the platform ask for a pause of this length from now on, as with 429 and `Retry-After`.
+        public var throttle: (@Sendable (Duration) async throws -> Void)?
+        /// A recipient whose message the platform refuses in an answer that looks like a success.
+        public var refusedUnderSuccess: Recipient?
+        /// Recipients in the form of the platform's own that lead elsewhere, where a recipient is an address.
+        public var hostileRecipients: [Recipient]?
+        /// The backend's clock.
+        public var now: @Sendable () -> Date = { Date() }
         /// The longest time of a send to a platform that never answers: the backend's own deadline.
         public var deadline = Duration.seconds(60)
         /// The extra time on a slow machine after which a call counts as never ending.
@@ -77,6 +99,23 @@ extension BackendConformance {
             self.givesPlatformIDs = givesPlatformIDs
             self.disturb = disturb
         }
+    }
+
+    /// A trait that most platforms have.
+    @nonexhaustive
+    public enum Trait: Sendable, CaseIterable {
+        /// A request says how long the platform may try, and the backend refuses what has ended.
+        case timeToLive
+        /// A request carries the texts, in the language of its device.
+        case languages
+        /// Credentials end, and are fetched anew.
+        case expiringCredentials
+        /// The platform names the pause that it asks for.
+        case retryAfter
+        /// The platform refuses single messages in an answer that looks like a success.
+        case refusalsUnderSuccess
+        /// A recipient is an address to connect to.
+        case addresses
     }
 
     /// The failure of a platform.
@@ -142,6 +181,33 @@ extension ConformanceNeed<BackendConformance.Subject> {
     static let disturb = Self(
         "disturb: makes the platform silent, lose an answer, answer nonsense, or be unreachable"
     ) { $0.disturb != nil }
+    static let sent = Self("sent: the requests of a RecordedTransport that the backend uses") { $0.sent != nil }
+    static let refuseCredential = Self("refuseCredential: makes the platform refuse the key") {
+        $0.refuseCredential != nil
+    }
+    static let expireCredential = Self(
+        "expireCredential: ends all access tokens; if none ever end, lacks .expiringCredentials"
+    ) { $0.expireCredential != nil }
+    static let throttle = Self("throttle: makes the platform ask for a pause; if it names none, lacks .retryAfter") {
+        $0.throttle != nil
+    }
+    static let refusedUnderSuccess = Self(
+        "refusedUnderSuccess: one that is refused under 200; if there is none, lacks .refusalsUnderSuccess"
+    ) { $0.refusedUnderSuccess != nil }
+    static let hostileRecipients = Self(
+        "hostileRecipients: addresses elsewhere; if a recipient is no address, lacks .addresses"
+    ) { $0.hostileRecipients != nil }
+    static let timeToLive = has(.timeToLive)
+    static let languages = has(.languages)
+    static let expiringCredentials = has(.expiringCredentials)
+    static let retryAfter = has(.retryAfter)
+    static let refusalsUnderSuccess = has(.refusalsUnderSuccess)
+    static let addresses = has(.addresses)
+
+    private static func has(_ trait: BackendConformance.Trait) -> Self {
+        Self("\(trait)") { !$0.lacks.contains(trait) }
+    }
+
     static let secrets = Self("secrets: the keys that must never be shown") { !$0.secrets.isEmpty }
     static let log = Self("log: the RecordedLog that the backend logs to") { $0.log != nil }
 }

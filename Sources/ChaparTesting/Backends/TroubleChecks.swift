@@ -20,6 +20,13 @@ extension BackendConformance {
             run: admitsLoss
         ),
         Check(
+            "counts nothing as accepted when the first answer of all is lost",
+            source: "DeliveryOutcome.unknown(_:), AuthStrategy.credential(for:)",
+            why: "The answer may be that of a token service: then nothing was sent, and the message must come again.",
+            needs: [.disturb],
+            run: survivesFirstLoss
+        ),
+        Check(
             "takes an answer that nobody can read for no acceptance, and blames no token for it",
             source: "DeliveryOutcome.unknown(_:), Refusal.Kind",
             why: "A page of a proxy must neither count as delivered nor delete a device.",
@@ -124,9 +131,24 @@ extension BackendConformance {
 
     private static func admitsLoss(_ subject: Subject) async throws {
         guard let disturb = subject.disturb else { return }
+        // The first message may fetch a credential, whose answer must not be the one that is lost.
+        try expectAccepted(try await subject.send(subject.request(0..<1))[0])
         try await disturb(.lostAnswer)
         for outcome in try await subject.send(subject.request(0..<3)) {
             guard case .unknown = outcome else { throw ConformanceFailure("a lost answer led to \(outcome)") }
+        }
+    }
+
+    private static func survivesFirstLoss(_ subject: Subject) async throws {
+        guard let disturb = subject.disturb else { return }
+        try await disturb(.lostAnswer)
+        let outcomes = try await subject.send(subject.request(0..<3))
+        try expectNoSuccess(outcomes, "though its answer was lost")
+        for case .refused(let refusal) in outcomes {
+            switch refusal.advice {
+            case .retry, .slowBackend: break
+            default: throw ConformanceFailure("the advice after a lost answer is \(refusal.advice)")
+            }
         }
     }
 
@@ -158,6 +180,7 @@ extension BackendConformance {
 
     private static func agreesOnRepeats(_ subject: Subject) async throws {
         guard let disturb = subject.disturb else { return }
+        try expectAccepted(try await subject.send(subject.request(0..<1))[0])
         try await disturb(.lostAnswer)
         let request = subject.request(0..<2)
         let isHarmful = subject.backend.isRepeatHarmful(request.notification)

@@ -20,7 +20,8 @@ package struct BrokenAnswers: Sendable {
     private static let failures: [(HTTPFailure.Stage, HTTPFailure.Cause)] = [
         (.notProcessed, .connect), (.notProcessed, .tls), (.notProcessed, .proxy), (.notProcessed, .refusedStream),
         (.notProcessed, .queueFull), (.unknown, .connectionLost), (.unknown, .deadline), (.unknown, .badAnswer),
-        (.unknown, .reset(0xFFFF_FFFF)), (.notProcessed, .credentials), (.notProcessed, .invalidCall),
+        (.unknown, .reset(0xFFFF_FFFF)), (.notProcessed, .credentials), (.notProcessed, .credentialsUnavailable),
+        (.notProcessed, .invalidCall),
     ]
     private static let statuses = [
         100, 199, 201, 204, 206, 299, 300, 301, 302, 307, 400, 401, 403, 404, 408, 413, 422, 425, 429, 499, 500, 503,

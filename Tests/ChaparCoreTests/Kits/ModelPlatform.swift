@@ -9,6 +9,13 @@ final class ModelPlatform: Sendable {
     struct State {
         var taken: [MessageID] = []
         var requests = 0
+        var sent: [SentRequest] = []
+        /// Whether it refuses the key.
+        var isRefusing = false
+        /// Whether the access token has ended.
+        var hasEnded = false
+        /// The pause that it asks for.
+        var pause: Duration?
         var disturbance: BackendConformance.Disturbance?
         var devices: [String: DeviceRecord] = [:]
         var statuses: [String: SubscriptionStatus] = [:]
@@ -60,7 +67,8 @@ final class ModelBackend: PushBackend {
     func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
 
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
-        has(.checksAgain) ? DeviceToken(token.value + "+", service: token.service) : token
+        if token.value.contains("://") { throw InvalidToken(token.service, "leads elsewhere") }
+        return has(.checksAgain) ? DeviceToken(token.value + "+", service: token.service) : token
     }
 
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
@@ -76,6 +84,9 @@ final class ModelBackend: PushBackend {
 
     func diagnose() async -> [Diagnosis] {
         if has(.cannotDiagnose) { return [Diagnosis("reachability", .ok, "all is well")] }
+        if platform.state.withLock({ $0.isRefusing }) {
+            return [Diagnosis("key", .failure, "the key is refused", fix: "Give another.")]
+        }
         if health.status == .ok { return [Diagnosis("reachability", .ok, "all is well")] }
         return [Diagnosis("reachability", .failure, "nothing answers", fix: "Wait.")]
     }
@@ -134,7 +145,7 @@ extension ModelBackend {
         for (row, request) in requests.enumerated() {
             for (place, addressee) in request.recipients.enumerated() {
                 if has(.dropsBeyondLimit), place >= 1_000 { continue }
-                let outcome = bend(await outcome(addressee, request.notification), addressee, request.notification)
+                let outcome = bend(await outcome(addressee, request), addressee, request.notification)
                 let own = DeliveryReport(request: row, recipient: place, outcome: outcome)
                 switch fault {
                 case .mixesSends? where others > 0:
@@ -149,7 +160,8 @@ extension ModelBackend {
         }
     }
 
-    private func outcome(_ addressee: Addressee, _ notification: PushNotification) async -> DeliveryOutcome {
+    private func outcome(_ addressee: Addressee, _ request: PushRequest) async -> DeliveryOutcome {
+        let notification = request.notification
         func refuse(_ kind: Refusal.Kind, _ reason: String, _ advice: Refusal.Advice) -> DeliveryOutcome {
             .refused(Refusal(kind, reason: reason, advice: advice))
         }
@@ -162,25 +174,67 @@ extension ModelBackend {
         if !check(notification, for: .token).faults.isEmpty, !has(.findsFaults), !has(.passesLarge) {
             return refuse(.message, "too_large", .never)
         }
+        if request.remaining(now: .now) == .over, !has(.sendsEnded) { return .refused(.expired) }
+        if case .token(let token) = addressee.recipient, token.value.contains("://"), !has(.sendsAnywhere) {
+            return refuse(.token, "bad_address", .never)
+        }
+        if case .token(let token) = addressee.recipient, token.value == "dropped-1", !has(.believesSuccess) {
+            return refuse(.token, "dropped", .never)
+        }
+        if notification.title?.resolved(for: nil).contains("&") == true, has(.breaksTexts) {
+            return refuse(.message, "malformed", .never)
+        }
         if case .token(let token) = addressee.recipient, token.value == "dead-7f3c" {
             var refusal = Refusal(.token, reason: "dead", advice: .never)
             refusal.invalidation = .init(asOf: Date(timeIntervalSince1970: 0), isCertain: true)
             return .refused(refusal)
         }
         if notification.isDryRun, !has(.sendsDryRuns) { return .accepted(Acceptance(isDryRun: true)) }
-        return await exchange(addressee, notification)
+        if let refusal = verdict() { return .refused(refusal) }
+        return await exchange(addressee, request)
     }
 
-    private func exchange(_ addressee: Addressee, _ notification: PushNotification) async -> DeliveryOutcome {
-        let disturbance = platform.state.withLock { state in
+    /// What the platform says of the key, its token and the rate.
+    private func verdict() -> Refusal? {
+        platform.state.withLock { state in
+            if state.isRefusing {
+                let advice: Refusal.Advice = has(.retriesRefused) ? .retry(after: nil) : .parkBackend
+                let detail = has(.showsRefusedKey) ? "\(Self.secret) is refused" : "The key is refused: give another."
+                return Refusal(.account, reason: "wrong_key", detail: detail, advice: advice)
+            }
+            if state.hasEnded, has(.keepsEndedToken) {
+                return Refusal(.account, reason: "token_ended", detail: "It has ended.", advice: .parkBackend)
+            }
+            state.hasEnded = false
+            guard let pause = state.pause else { return nil }
+            return Refusal(.platform, reason: "busy", advice: .slowBackend(after: has(.ignoresPause) ? nil : pause))
+        }
+    }
+
+    /// The text of a request: what it is about, and for how long.
+    private func body(_ addressee: Addressee, _ request: PushRequest) -> [UInt8] {
+        let language = has(.speaksOneLanguage) ? nil : addressee.language
+        let texts = [request.notification.title, request.notification.body].map { $0?.resolved(for: language) ?? "" }
+        let life = has(.forgetsTime) ? "" : "\(request.remaining(now: .now))"
+        let id = has(.changesRepeats) ? MessageID.random() : addressee.messageID
+        return Array((texts + [life, "\(id)"]).joined(separator: "|").utf8)
+    }
+
+    private func exchange(_ addressee: Addressee, _ request: PushRequest) async -> DeliveryOutcome {
+        let notification = request.notification
+        let body = body(addressee, request)
+        let (disturbance, isFirst) = platform.state.withLock { state in
+            let isFirst = state.requests == 0
             if state.disturbance != .unreachable {
                 state.requests += 1
+                let endpoint = HTTPEndpoint(host: "model.example")
+                state.sent.append(SentRequest(endpoint: endpoint, method: "POST", path: "/", headers: [], body: body))
                 // An id that comes again is not sent again.
                 let id = has(.newIDs) ? MessageID.random() : addressee.messageID
                 if !state.taken.contains(id) { state.taken.append(id) }
                 state.messages[addressee.messageID.description] = .acceptedByPlatform
             }
-            return state.disturbance
+            return (state.disturbance, isFirst)
         }
         func unknown(_ reason: String) -> DeliveryOutcome {
             .unknown(UnknownOutcome(reason: reason, isRepeatHarmful: !has(.callsRepeatsHarmless)))
@@ -193,6 +247,7 @@ extension ModelBackend {
         case .unreachable:
             if has(.doubtsUnsent) { return unknown("connect_failed") }
             return .refused(Refusal(.platform, reason: "connect_failed", advice: .retry(after: nil)))
+        case .lostAnswer where has(.acceptsFirstLoss) && isFirst: return .accepted(Acceptance(platformID: "x"))
         case .lostAnswer:
             if has(.refusesLost) { return .refused(Refusal(.platform, reason: "lost", advice: .retry(after: nil))) }
             return unknown("connection_lost")

@@ -52,6 +52,18 @@ struct APIDevicesTests {
         #expect(try await harness.send(.patch, "/v1/devices/phone-1", "{}").status == 404)
     }
 
+    @Test("takes a platform of one's own, and finds its devices")
+    func ownPlatform() async throws {
+        let harness = APIHarness()
+        let device = #"{"platform":"x-windows","tokens":{"x-wns":"4F1C"}}"#
+        let new = try await harness.send(.put, "/v1/devices/pc-1", device)
+        #expect(new.status == 201 && new.json["platform"] == "x-windows")
+        _ = try await harness.send(.put, "/v1/devices/phone-1", Self.ali)
+        let found = try await harness.send(.get, "/v1/devices?platform=x-windows")
+        #expect(found.json["items"]?.arrayValue?.compactMap { $0["id"]?.stringValue } == ["pc-1"])
+        #expect(try await harness.send(.get, "/v1/devices?platform=windows").status == 400)
+    }
+
     @Test("takes what it shows back again, unchanged")
     func roundTrip() async throws {
         let harness = APIHarness()
@@ -153,6 +165,8 @@ struct APIDevicesTests {
         (#"{"user":"\#(String(repeating: "x", count: 257))"}"#, ["#/user too_long"]),
         (#"{"id":"b"}"#, ["#/id other_id"]), (#"{"id":"b c"}"#, ["#/id bad_id"]),
         (#"{"platform":"windows"}"#, ["#/platform unknown_platform"]),
+        (#"{"platform":"x-"}"#, ["#/platform unknown_platform"]),
+        (#"{"platform":"x-Windows"}"#, ["#/platform unknown_platform"]),
         (#"{"locale":"persian!"}"#, ["#/locale unknown_locale"]), (#"{"locale":"f"}"#, ["#/locale unknown_locale"]),
         (#"{"time_zone":"Asia/Teheran"}"#, ["#/time_zone unknown_time_zone"]),
         (#"{"last_seen":"yesterday"}"#, ["#/last_seen bad_time"]),

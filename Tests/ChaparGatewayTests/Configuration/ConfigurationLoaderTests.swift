@@ -47,6 +47,15 @@ struct ConfigurationLoaderTests {
         #expect(error?.description.contains("queue.lease") == true)
     }
 
+    @Test("A route can be for devices of a platform of one's own, whatever the service of their tokens")
+    func ownPlatform() throws {
+        let route = "{ match: { platform: x-windows, service: ios-apns }, use: ios }"
+        let text = "{ backends: { ios: { kind: sample, token: x, label: y } }, routes: [\(route)] }"
+        _ = try ConfigurationLoader.sample().load(text)
+        let wrong = text.replacing("x-windows", with: "x-Windows")
+        #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(wrong) }
+    }
+
     @Test("A backend is the same as long as its kind, address and credentials are")
     func identity() throws {
         func identity(_ more: String) throws -> String {

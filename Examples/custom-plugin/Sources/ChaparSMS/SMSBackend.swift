@@ -3,8 +3,8 @@ public import ChaparCore
 
 /// The platform SMS: a request for each message.
 ///
-/// `POST /messages` with `{"id", "to", "text"}` is answered by 200 and `{"ref"}`, or by another status and `{"error"}`.
-/// An id that comes again is not sent again.
+/// `POST /messages` with `{"id", "to", "text", "ttl"}` is answered by 200 and `{"ref"}`, or by another status and
+/// `{"error"}`. An id that comes again is not sent again; without `ttl`, in seconds, the platform tries for a day.
 public struct SMSBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public let kind: BackendKind = "sms"
@@ -32,7 +32,9 @@ public struct SMSBackend: PushBackend {
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var calls: [HTTPCall] = []
         var reports: [@Sendable (DeliveryOutcome) -> DeliveryReport] = []
+        let started = time.now
         for (number, request) in requests.enumerated() {
+            let remaining = request.remaining(now: started)
             for (index, to) in request.recipients.enumerated() {
                 let own = { @Sendable in DeliveryReport(request: number, recipient: index, outcome: $0) }
                 let text = Self.text(of: request.notification, for: to.language)
@@ -44,18 +46,27 @@ public struct SMSBackend: PushBackend {
                     report([own(SMSRejections.tooLarge)])
                     continue
                 }
+                guard remaining != .over else {
+                    report([own(.refused(.expired))])
+                    continue
+                }
                 guard !request.notification.isDryRun else {
                     report([own(.accepted(Acceptance(isDryRun: true)))])
                     continue
                 }
                 // The id is the same with every attempt, so that the platform knows a repeat.
                 let id = to.messageID.description
-                let body: JSONValue = ["id": .string(id), "to": .string(address.value), "text": .string(text)]
-                calls.append(HTTPCall(template, path: path, body: body.bytes))
+                var body: JSONObject = ["id": .string(id), "to": .string(address.value), "text": .string(text)]
+                switch remaining {
+                case .seconds(let seconds): body["ttl"] = .integer(seconds)
+                case .now: body["ttl"] = 0
+                case .platformDefault, .over: break
+                }
+                calls.append(HTTPCall(template, path: path, body: JSONValue.object(body).bytes))
                 reports.append(own)
             }
         }
-        await pool.send(calls) { [reports, time = time, started = time.now] replies in
+        await pool.send(calls) { [reports, time = time] replies in
             let now = time.now
             report(replies.map { reports[$0.index](SMSRejections.outcome(of: $0.result, since: started, now: now)) })
         }

@@ -14,7 +14,7 @@ struct SMSBackendTests {
         key: String = SMSService.key,
         timeout: Duration = .seconds(20),
         log: RecordedLog = RecordedLog(),
-        _ body: (Simulator<SMSService>, SMSBackend) async throws -> Void
+        _ body: (Simulator<SMSService>, SMSBackend, RecordedTransport) async throws -> Void
     ) async throws {
         try await Simulator.run(SMSService()) { simulator in
             let common = CommonBackendOptions(trustPEM: simulator.certificatePEM, timeout: timeout)
@@ -22,9 +22,10 @@ struct SMSBackendTests {
             let url = try #require(HTTPBaseURL(url: address ?? ""))
             let transport = NIOTransport(logger: log.logger)
             let options = SMSOptions(url: url, key: Secret(key), common: common)
-            let backend = try SMSBackend(options, http: transport)
+            let sent = RecordedTransport(transport)
+            let backend = try SMSBackend(options, http: sent)
             let result: Result<Void, any Error>
-            do { result = .success(try await body(simulator, backend)) } catch { result = .failure(error) }
+            do { result = .success(try await body(simulator, backend, sent)) } catch { result = .failure(error) }
             await backend.shutdown(grace: .zero)
             await transport.shutdown(grace: .milliseconds(100))
             try result.get()
@@ -36,7 +37,7 @@ struct SMSBackendTests {
     @Test("The backend keeps the promises of the core", arguments: BackendConformance.checks)
     func kit(check: BackendConformance.Check) async throws {
         let (log, timeout) = (RecordedLog(), Duration.seconds(check.wantsHaste ? 3 : 60))
-        try await Self.withBackend(timeout: timeout, log: log) { simulator, backend in
+        try await Self.withBackend(timeout: timeout, log: log) { simulator, backend, sent in
             var subject = BackendConformance.Subject(
                 backend: backend,
                 recipient: { Self.address("address-\($0)") },
@@ -48,6 +49,14 @@ struct SMSBackendTests {
                 disturb: { try simulator.disturb($0.rawValue) }
             )
             subject.takesRepeatsOnce = true
+            subject.sent = { sent.requests }
+            subject.refuseCredential = { simulator.add(FaultRule(.answer(FaultAnswer(401)))) }
+            subject.throttle = { pause in
+                let answer = FaultAnswer(429, retryAfter: Int(pause.components.seconds))
+                simulator.add(FaultRule(.answer(answer)))
+            }
+            // The platform's key does not end, its status says what became of a message, and an address is a word.
+            subject.lacks = [.expiringCredentials, .refusalsUnderSuccess, .addresses]
             subject.deadline = timeout
             subject.secrets = [Secret(SMSService.key)]
             subject.log = log
@@ -62,7 +71,7 @@ struct SMSBackendTests {
 
     @Test("A refusal says whose fault it is and what to do next", arguments: addresses)
     func refusals(address: String, kind: Refusal.Kind, advice: Refusal.Advice) async throws {
-        try await Self.withBackend { _, backend in
+        try await Self.withBackend { _, backend, _ in
             let outcome = await backend.send(PushNotification(body: "Hello"), to: Self.address(address))
             guard case .refused(let refusal) = outcome else {
                 Issue.record("\(outcome)")
@@ -75,7 +84,7 @@ struct SMSBackendTests {
 
     @Test("A wrong key parks the backend; the doctor says so, and neither shows it")
     func wrongKey() async throws {
-        try await Self.withBackend(key: "not-the-key") { _, backend in
+        try await Self.withBackend(key: "not-the-key") { _, backend, _ in
             let outcome = await backend.send(PushNotification(body: "Hello"), to: Self.address("address-1"))
             let findings = await backend.diagnose()
             #expect("\(outcome)".contains("parkBackend") && findings.map(\.verdict) == [.failure])

@@ -67,10 +67,7 @@ struct DeviceChangeReader {
             case .appVersion: change.appVersion = try name(&scanner, &issues, pointer)
             case .platform:
                 change.platform = try name(&scanner, &issues, pointer) { text in
-                    DeviceFieldRules.platforms.contains(text)
-                        ? nil
-                        : didYouMean(text, DeviceFieldRules.platforms)
-                            ?? "The platforms are \(DeviceFieldRules.platforms.joined(separator: ", "))."
+                    DeviceFieldRules.isPlatform(text) ? nil : DeviceFieldRules.unknownPlatform(text)
                 }
             case .locale: change.locale = try name(&scanner, &issues, pointer, check: DeviceFieldRules.faultOfLocale)
             case .timeZone:

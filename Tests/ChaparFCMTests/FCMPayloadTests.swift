@@ -451,4 +451,13 @@ struct FCMPayloadTests {
 
     @Test("A condition is read as a boolean expression", arguments: conditions)
     func condition(text: String, isGood: Bool) { #expect(FCMTopic.isCondition(text) == isGood) }
+
+    @Test(
+        "A topic that Google cannot have is known before a message is accepted",
+        arguments: [
+            ("news", nil), ("/topics/news", nil), ("'a' in topics", nil), ("my news", FCMTopic.malformedName),
+            ("'a' in topic", FCMTopic.malformedCondition),
+        ] as [(String, String?)]
+    )
+    func topicProblem(text: String, problem: String?) { #expect(FCMTopic.problem(with: text) == problem) }
 }

@@ -89,6 +89,31 @@ struct CommandLineTests {
         #expect(!line.contains("\n"))
     }
 
+    @Test("A line of the log in JSON has numbers, Booleans and lists as such, and every text as text")
+    func typedLog() throws {
+        var log = GatewayConfiguration.Log()
+        log.format = .json
+        let metadata: Logger.Metadata = [
+            "pid": .stringConvertible(23571), "complete": .stringConvertible(true),
+            "seconds": .stringConvertible(1.5), "backends": .array(["ios", "android"]), "device": "42",
+            "more": .dictionary(["n": .stringConvertible(Int32(3))]), "huge": .stringConvertible(UInt64.max),
+        ]
+        let event = LogEvent(
+            level: .info,
+            message: "listening",
+            metadata: metadata,
+            source: "test",
+            file: "",
+            function: "",
+            line: 1
+        )
+        let line = LogOutput(label: "chapar", settings: LogOutput.Settings(log)).line(event)
+        let json = try JSONValue(parsing: Array(line.utf8))
+        #expect(json["pid"] == 23571 && json["complete"] == true && json["seconds"] == 1.5, "\(line)")
+        #expect(json["backends"] == ["ios", "android"] && json["more"] == ["n": 3], "\(line)")
+        #expect(json["device"] == "42" && json["huge"] == "18446744073709551615", "\(line)")
+    }
+
     static let healths: [(JSONValue, String)] = [
         (["health": ["status": "ok"], "worker": ["parked": false, "breaker": "closed"]], "ok"),
         (["health": ["status": "down", "detail": "refused"], "worker": [:]], "down: refused"),

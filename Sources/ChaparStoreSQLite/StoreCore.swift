@@ -221,7 +221,10 @@ final class StoreStatus: Sendable {
 
     /// Logs that the wall clock was set.
     func logJump(milliseconds: Int64) {
-        logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": .stringConvertible(Double(milliseconds) / 1000)])
+        logger.notice(
+            "the wall clock was set",
+            metadata: ["clock.jump_seconds": .stringConvertible(Double(milliseconds) / 1000)]
+        )
     }
 
     func recordSuccess() { failure.withLock { if $0 != nil { $0 = nil } } }

@@ -154,7 +154,10 @@ package final class ReceiptsAPI: Sendable {
         await invalidate(receipts, results, backend, name, at: now)
         let strangers = results.count { $0 == .unknown }
         if strangers > 0 {
-            logger.debug("receipts of unknown messages", metadata: ["backend": "\(name)", "count": .stringConvertible(strangers)])
+            logger.debug(
+                "receipts of unknown messages",
+                metadata: ["backend": "\(name)", "count": .stringConvertible(strangers)]
+            )
         }
     }
 

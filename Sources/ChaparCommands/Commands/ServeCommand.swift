@@ -194,7 +194,10 @@ private final class ListeningAddress: Sendable {
         } else {
             let name = server.host.contains(":") ? "[\(server.host)]" : server.host
             let url = "\(scheme)://\(name):\(port)"
-            logger.notice("listening", metadata: ["url": "\(url)", "port": .stringConvertible(port), "pid": .stringConvertible(getpid())])
+            logger.notice(
+                "listening",
+                metadata: ["url": "\(url)", "port": .stringConvertible(port), "pid": .stringConvertible(getpid())]
+            )
             if isPrinted {
                 Shell.print([
                     "url": .string(url), "port": .integer(Int64(port)), "pid": .integer(Int64(getpid())),

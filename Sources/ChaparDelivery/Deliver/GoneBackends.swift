@@ -300,7 +300,10 @@ package final class GoneBackends: Sendable {
         } catch {
             throw .store(error)
         }
-        logger.notice("deliveries are dropped", metadata: ["backend": "\(name)", "deliveries": .stringConvertible(waiting)])
+        logger.notice(
+            "deliveries are dropped",
+            metadata: ["backend": "\(name)", "deliveries": .stringConvertible(waiting)]
+        )
         var rounds = WaitingRounds(interval: Self.interval)
         while await look(at: name, &rounds) == .more {}  // When the store fails, upkeep does the rest.
         return waiting

@@ -177,6 +177,20 @@ struct APIAcceptanceTests {
         #expect(strict.store.accepted.isEmpty)
     }
 
+    @Test(
+        "is warned of a text that is empty",
+        arguments: [
+            (#"{"title":"","body":"x"}"#, ["#/content/title"]), (#"{"title":"x","body":""}"#, ["#/content/body"]),
+            (#"{"title":{"default":"x","fa":""}}"#, ["#/content/title/fa"]), (#"{"title":"x","body":"y"}"#, []),
+        ]
+    )
+    func emptyText(content: String, pointers: [String]) async throws {
+        let reply = try await APIHarness().post(APIHarness.sample(content: content))
+        #expect(reply.status == 202, "\(reply.text)")
+        let warnings = (reply.json["warnings"]?.arrayValue ?? []).filter { $0["code"] == "empty_text" }
+        #expect(warnings.map { $0["pointer"]?.stringValue } == pointers)
+    }
+
     @Test("is accepted with a warning when only a fallback could not take it")
     func fallbackFault() async throws {
         var crm = StubBackend.crm

@@ -35,6 +35,8 @@ package struct PayloadInspection {
                 for warning in finding.warnings { add(Self.naming(name, warning)) }
             }
         }
+        if let title = notification.title { warn(of: title, "title") }
+        if let body = notification.body { warn(of: body, "body") }
         if gateway.configuration.queue.payloadCheck == .strict {
             for warning in warnings { issues.add(warning) }
         }
@@ -44,6 +46,22 @@ package struct PayloadInspection {
     /// Adds a warning once, even when several plans report it.
     private mutating func add(_ warning: Finding) {
         if !warnings.contains(warning) { warnings.append(warning) }
+    }
+
+    /// Warns of a text that is empty in some language: most phones show nothing for it, or an empty line.
+    private mutating func warn(of text: LocalizedText, _ field: String) {
+        let language: String?
+        switch text {
+        case .plain(let text):
+            guard text.isEmpty else { return }
+            language = nil
+        case .localized(let fallback, let languages):
+            guard fallback.isEmpty || languages.values.contains("") else { return }
+            language = fallback.isEmpty ? "default" : languages.filter(\.value.isEmpty).keys.min()
+        }
+        let detail = "The text is empty: leave it out, or give one."
+        let step = language.map { "/\($0.jsonPointerStep)" } ?? ""
+        warnings.append(Finding(pointer: "#/content/\(field)\(step)", code: "empty_text", detail: detail))
     }
 
     private static func naming(_ backend: String, _ finding: Finding, prefix: String = "") -> Finding {

@@ -87,6 +87,16 @@ struct JSONTests {
         }
     }
 
+    @Test("A byte order mark before a document is skipped, and only there")
+    func byteOrderMark() throws {
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        #expect(try JSONValue(parsing: mark + Array(#"{"a":1}"#.utf8)) == ["a": 1])
+        for wrong in [mark, mark + mark + Array("1".utf8), Array("[".utf8) + mark + Array("1]".utf8)] {
+            #expect(throws: JSONSyntaxError.self) { try JSONValue(parsing: wrong) }
+        }
+        #expect(try JSONValue(parsing: Array("\"".utf8) + mark + Array("\"".utf8)) == "\u{FEFF}")
+    }
+
     private static let marks = "a" + String(repeating: "\u{301}", count: 31)
 
     static let places: [(String, String)] = [

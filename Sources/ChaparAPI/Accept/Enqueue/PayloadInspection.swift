@@ -35,6 +35,11 @@ package struct PayloadInspection {
                 for warning in finding.warnings { add(Self.naming(name, warning)) }
             }
         }
+        for (name, value) in notification.data where value.isRounded {
+            let detail = "A number beyond 64 bits is rounded: send it as a text."
+            let pointer = "#/content/data/\(pointerStep(name))"
+            warnings.append(Finding(pointer: pointer, code: "number_rounded", detail: detail))
+        }
         if let title = notification.title { warn(of: title, "title") }
         if let body = notification.body { warn(of: body, "body") }
         if gateway.configuration.queue.payloadCheck == .strict {
@@ -68,5 +73,17 @@ package struct PayloadInspection {
         var finding = finding
         finding.detail = "\(prefix)\(backend): \(finding.detail)"
         return finding
+    }
+}
+
+extension JSONValue {
+    /// Whether it is, or holds, a whole number that fits no signed integer of 64 bits, so that it was rounded.
+    fileprivate var isRounded: Bool {
+        switch self {
+        case .double(let number): abs(number) >= 0x1p63
+        case .array(let values): values.contains(where: \.isRounded)
+        case .object(let members): members.contains { $0.value.isRounded }
+        case .null, .bool, .integer, .string: false
+        }
     }
 }

@@ -47,6 +47,19 @@ struct CommandLineTests {
         }
     }
 
+    @Test(
+        "A misspelt command, and an option before its command, are told how to write them",
+        arguments: [
+            (["sned", "hi"], "Did you mean \"send\"?"), (["devices", "improt", "x.csv"], "Did you mean \"import\"?"),
+            (["--json", "backends"], "--json stands after the command: chapar backends … --json"),
+            (["--config", "x.yaml", "check"], "--config stands after the command: chapar check … --config"),
+        ]
+    )
+    func misspelt(arguments: [String], words: String) async throws {
+        let result = try await Program.run(arguments)
+        #expect(result.status == 2 && result.errors.contains(words), "\(result)")
+    }
+
     @Test("The API key leaves this machine encrypted, or when that is asked for")
     func plainHTTP() async throws {
         let folder = try TestFolder()

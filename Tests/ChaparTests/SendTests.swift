@@ -144,6 +144,18 @@ struct SendTests {
         }
     }
 
+    @Test("A token that stands twice, in two cases, gets the message once, with a warning, as through a gateway")
+    func repeatedToken() async throws {
+        try await SandboxRig.run { rig in
+            let token = SandboxRig.token(1)
+            let tokens = ["--to", "ios-apns:\(token)", "--to", "ios-apns:\(token.uppercased())"]
+            let result = try await Program.run(["send", "--config", rig.config] + tokens + ["--body", "x"])
+            #expect(result.status == 0, "\(result)")
+            #expect(rig.sandbox.apns.counters.accepted == 1)
+            #expect(result.errors.contains("warning: #/to/tokens/1: This recipient is named before"), "\(result)")
+        }
+    }
+
     @Test("A bad line of a file is named and stops no other")
     func badLines() async throws {
         try await SandboxRig.run { rig in

@@ -2,9 +2,9 @@ internal import ChaparCore
 
 /// A caller's `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
 ///
-/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. A new field
-/// at the top, which is no misspelling of a known one, goes to Google with a warning: Google adds some. Words of Google's
-/// may be written in any case. Targets follow from the recipient and cannot be overridden.
+/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Google adds
+/// fields at the top: one that is no misspelling of a known field is sent with a warning. Words of Google's may be in
+/// any case. Targets follow from the recipient and cannot be overridden.
 struct FCMOverrides: Sendable {
     private(set) var object = JSONObject()
     private(set) var faults: [Finding] = []

@@ -7,8 +7,7 @@ internal import ChaparQueue
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///
 /// Each gets its own answer; an invalid one does not stop the others, nor does one with a text that JSON cannot hold,
-/// such as half an emoji. If none is valid, the whole request is answered
-/// with 422 and uses up no idempotency key.
+/// such as half an emoji. If none is valid, the whole request is answered with 422 and uses up no idempotency key.
 package struct BatchAPI: AcceptingAPI {
     /// The most notifications of one request.
     static let maximumNotifications = 1000

@@ -16,7 +16,7 @@ package struct NotificationDraft: Sendable {
     /// Whether the registry has been asked for ``devices``.
     var isLookedUp = false
     /// Warnings about recipients that are repeated or match no device.
-    var warnings: [Finding] = []
+    package var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
     /// The app that the request names.

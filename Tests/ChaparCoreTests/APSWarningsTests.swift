@@ -4,7 +4,7 @@ import Testing
 /// What Apple takes and iOS drops: the sender sees a success, the user nothing.
 @Suite("Values of aps that iOS drops", .timeLimit(.minutes(1)))
 struct APSWarningsTests {
-    static let dropped: [(JSONObject, [String])] = [
+    static let values: [(JSONObject, [String])] = [
         (["mutable-content": true], ["#/aps/mutable-content ignored_by_ios"]),
         (["content-available": "1"], ["#/aps/content-available ignored_by_ios"]),
         (["content_available": 1], ["#/aps/content_available ignored_by_ios"]),
@@ -16,7 +16,7 @@ struct APSWarningsTests {
         (["my_key": 1], []),
     ]
 
-    @Test("are warned of by their place", arguments: dropped)
+    @Test("are warned of by their place", arguments: values)
     func dropped(aps: JSONObject, expected: [String]) {
         #expect(APSWarnings.of(.object(aps), at: "#/aps").map { "\($0.pointer) \($0.code)" } == expected)
     }

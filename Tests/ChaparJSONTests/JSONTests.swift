@@ -91,10 +91,11 @@ struct JSONTests {
     func byteOrderMark() throws {
         let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
         #expect(try JSONValue(parsing: mark + Array(#"{"a":1}"#.utf8)) == ["a": 1])
-        for wrong in [mark, mark + mark + Array("1".utf8), Array("[".utf8) + mark + Array("1]".utf8)] {
+        let wrongs: [[UInt8]] = [mark, mark + mark + [0x31], [0x5B] + mark + [0x31, 0x5D]]
+        for wrong in wrongs {
             #expect(throws: JSONSyntaxError.self) { try JSONValue(parsing: wrong) }
         }
-        #expect(try JSONValue(parsing: Array("\"".utf8) + mark + Array("\"".utf8)) == "\u{FEFF}")
+        #expect(try JSONValue(parsing: Array("\"\u{FEFF}\"".utf8)) == "\u{FEFF}")
     }
 
     private static let marks = "a" + String(repeating: "\u{301}", count: 31)

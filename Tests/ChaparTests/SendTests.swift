@@ -115,7 +115,9 @@ struct SendTests {
     @Test("A pipe is read to its end before its first line goes out, unless it is a stream", arguments: [false, true])
     func wholePipe(isStream: Bool) async throws {
         try await SandboxRig.run { rig in
-            let line = { #"{"to":{"tokens":[{"token":"\#(SandboxRig.token($0))","service":"ios-apns"}]}}"# + "\n" }
+            let line: (Int) -> String = {
+                #"{"to":{"tokens":[{"token":"\#(SandboxRig.token($0))","service":"ios-apns"}]}}"# + "\n"
+            }
             // More than a batch, so that lines before the wrong one could go out.
             let text = (1...1200).map(line).joined() + "Gr\u{fc}\u{df}e\n"
             let file = rig.folder.appending(path: "piped").path

@@ -52,7 +52,7 @@ struct TextFormTests {
     private func requests(_ text: String, _ suffix: String = ".csv") throws -> [JSONValue?] {
         try withFile(Data(text.utf8), suffix) { _, file in
             var requests: [JSONValue?] = []
-            while let line = try file.next() { requests.append((try? line.result.get()).map { .object($0) }) }
+            while let line = try file.next() { requests.append((try? line.result.get()).map { JSONValue.object($0) }) }
             return requests
         }
     }

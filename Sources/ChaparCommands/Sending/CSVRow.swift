@@ -50,9 +50,9 @@ enum CSVRow {
     }
 
     private static func audience(_ values: [String: String]) throws(CommandFailure) -> JSONValue? {
-        let forms = [["to"], ["token", "service"], ["user"], ["device"]].filter { $0.contains { values[$0] != nil } }
+        let forms = ["to", "token", "user", "device"].filter { values[$0] != nil }
         guard forms.count < 2 else {
-            throw CommandFailure("say in one column who gets it: \(forms.joined().joined(separator: ", "))", .usage)
+            throw CommandFailure("say in one column who gets it, not in \(forms.joined(separator: " and "))", .usage)
         }
         if let user = values["user"] { return ["users": [.string(user)]] }
         if let device = values["device"] { return ["devices": [.string(device)]] }

@@ -68,8 +68,8 @@ struct InputFile {
     ///   - rows: The meaning of the rows of a table.
     ///   - base: The fields that a line may leave out.
     ///   - isStream: Whether lines are returned before the whole input has been read.
-    /// - Throws: `CommandFailure` when it cannot be read. Unless it is a stream, also for text that is not UTF-8, a line
-    ///   that is too long, headings that mean nothing, or an open quotation mark.
+    /// - Throws: `CommandFailure` when it cannot be read. Unless it is a stream, also for text that is not UTF-8, a
+    ///   line that is too long, headings that mean nothing, or an open quotation mark.
     init(
         _ path: String,
         format: Format?,

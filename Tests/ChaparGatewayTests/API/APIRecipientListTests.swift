@@ -1,6 +1,7 @@
+import HTTPTypes
 import ChaparCore
+import ChaparComposition
 import ChaparQueue
-import ChaparTesting
 import Testing
 
 @testable import ChaparAPI
@@ -32,7 +33,7 @@ struct APIRecipientListTests {
         let detail = reply.json["warnings"]?.arrayValue?.first?["detail"]?.stringValue ?? ""
         #expect(detail.contains("2 recipients"), "\(detail)")
         let recipients = harness.store.accepted.first?.recipients
-        #expect(recipients == ["aa", "bb", "cc"].map { .token(DeviceToken($0, service: .iOSAPNs)) })
+        #expect(recipients == ["aa", "bb", "cc"].map { Recipient.token(DeviceToken($0, service: .iOSAPNs)) })
     }
 
     @Test("of one recipient twice is a list of one")

@@ -163,6 +163,16 @@ struct TextFormTests {
         #expect(sentence.contains("2 lines are wrong, the last is line 4"), "\(sentence)")
     }
 
+    @Test("A text as a whole is told by its first and its last wrong line, too")
+    func wholeText() throws {
+        let bytes = try #require("fine\nGr\u{fc}n\nfine\nGr\u{fc}n".data(using: .isoLatin1))
+        let failure = #expect(throws: CommandFailure.self) { try UTF8Text.whole(bytes, of: "stdin") }
+        let sentence = failure?.description ?? ""
+        #expect(sentence.hasPrefix("stdin:2: is not text in UTF-8"), "\(sentence)")
+        #expect(sentence.hasSuffix("2 lines are wrong, the last is line 4"), "\(sentence)")
+        #expect(try UTF8Text.whole(Data("\u{FEFF}a\nb".utf8), of: "stdin") == "a\nb")
+    }
+
     @Test("Users and devices of the registry are columns too, one way in a row")
     func registry() throws {
         let rows = try requests("user,device,title\nali,,Hi\n,phone-1,Hi\nali,phone-1,Hi\n")

@@ -112,13 +112,15 @@ struct InputFile {
             let count = fread(&buffer, 1, buffer.count, source)
             guard count > 0 else { break }
             guard fwrite(buffer, 1, count, copy) == count else {
+                let failure = CommandFailure.system("keep \(name) in a temporary file")
                 fclose(copy)
-                throw CommandFailure.system("keep \(name) in a temporary file")
+                throw failure
             }
         }
         guard ferror(source) == 0 else {
+            let failure = CommandFailure.system("read \(name)", .usage)
             fclose(copy)
-            throw CommandFailure.system("read \(name)", .usage)
+            throw failure
         }
         rewind(copy)
         return copy
@@ -143,21 +145,18 @@ struct InputFile {
 
     /// Throws for text that is not UTF-8, with the first and the last line of it.
     private mutating func checkText() throws(CommandFailure) {
-        var wrong: (first: CommandFailure, count: Int, last: Int)?
+        var wrong = UTF8Text.WrongLines()
         while let bytes = try lines.next() {
             do throws(CommandFailure) {
                 _ = try UTF8Text.line(bytes, lines.number, of: name)
             } catch {
-                // Text with zero bytes has lines of another kind, which are not worth counting.
-                guard !bytes.contains(0) else { throw wrong?.first ?? error }
-                wrong = (wrong?.first ?? error, (wrong?.count ?? 0) + 1, lines.number)
+                wrong.add(error, line: lines.number)
+                // Text with zero bytes, such as UTF-16, has lines of another kind, which are not worth counting.
+                if bytes.contains(0) { break }
             }
         }
+        try wrong.end()
         restart()
-        guard let wrong else { return }
-        guard wrong.count > 1 else { throw wrong.first }
-        let rest = "; \(wrong.count) lines are wrong, the last is line \(wrong.last)"
-        throw CommandFailure(wrong.first.description + rest, .usage)
     }
 
     /// Throws for headings that mean nothing, and for a quotation mark that nothing closes.

@@ -203,7 +203,10 @@ public final class APNsBackend: PushBackend {
     private func logUnknownReason(_ answer: HTTPAnswer) {
         guard let reason = APNsAnswer(answer).reason, !APNsRejections.isKnown(reason) else { return }
         guard unknownReasons.add(reason) else { return }
-        logger.debug("APNs gave an unknown reason", metadata: ["reason": "\(reason)", "status": "\(answer.status)"])
+        logger.debug(
+            "APNs gave an unknown reason",
+            metadata: ["reason": "\(reason)", "status": .stringConvertible(answer.status)]
+        )
     }
 
     // MARK: What it says about itself

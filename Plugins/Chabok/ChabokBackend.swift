@@ -161,6 +161,14 @@ public final class ChabokBackend: PushBackend {
         return audience.broadcast.refusal(of: recipient).map { .refused($0) } ?? found
     }
 
+    /// Returns what is wrong with a channel's name; only public channels are topics.
+    public func problem(withTopic topic: String) -> String? {
+        guard let channel = ChabokChannel(topic), !channel.isPrivate else {
+            return "A topic is a public channel: name or public/name."
+        }
+        return nil
+    }
+
     private func target(of recipient: Recipient, _ notification: PushNotification) async -> ChabokTarget {
         func refuse(_ kind: Refusal.Kind, _ reason: String, _ detail: String) -> ChabokTarget {
             .refused(Refusal(kind, reason: reason, detail: detail, advice: .never))
@@ -176,9 +184,7 @@ public final class ChabokBackend: PushBackend {
             }
             return .user(id)
         case .topic(let name):
-            guard let channel = ChabokChannel(name), !channel.isPrivate else {
-                return refuse(.message, "bad_channel", "A topic is a public channel: name or public/name.")
-            }
+            if let problem = problem(withTopic: name) { return refuse(.message, "bad_channel", problem) }
             return .channel(name)
         case .tags(let filter):
             guard let segment = ChabokSegment(filter) else {

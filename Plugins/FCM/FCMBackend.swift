@@ -220,7 +220,10 @@ public final class FCMBackend: PushBackend {
     private func logUnknownCode(_ answer: HTTPAnswer) {
         guard let code = FCMAnswer(answer).errorCode, !FCMErrorCode.known.contains(code) else { return }
         guard unknownCodes.add(code) else { return }
-        logger.debug("FCM gave an unknown error code", metadata: ["code": "\(code)", "status": "\(answer.status)"])
+        logger.debug(
+            "FCM gave an unknown error code",
+            metadata: ["code": "\(code)", "status": .stringConvertible(answer.status)]
+        )
     }
 
     /// Joins tokens to topics; nil when the address of the Instance ID service is not known.

@@ -89,6 +89,7 @@ public struct GatewayProgram: Sendable {
             // A kind that is listed twice is a mistake of the program, for every command.
             _ = try BackendRegistry(backends)
             try Self.checkArguments()
+            try RootCommand.checkCommand(in: Array(CommandLine.arguments.dropFirst()))
             var command = try RootCommand.parseAsRoot()
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()

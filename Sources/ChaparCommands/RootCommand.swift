@@ -1,4 +1,5 @@
 import ArgumentParser
+import ChaparCore
 import ChaparGateway
 
 /// The command of the program itself: it has the others as subcommands.
@@ -26,6 +27,39 @@ struct RootCommand: AsyncParsableCommand {
                 PluginCommand.self, OpenAPICommand.self, CompletionCommand.self, ManualCommand.self,
             ]
         )
+    }
+
+    /// Throws for a misspelt command with the one that is meant, and for an option that stands before its command; the
+    /// parser would call both unexpected arguments.
+    static func checkCommand(in arguments: [String]) throws(CommandFailure) {
+        let program = GatewayProgram.current.name
+        let commands = configuration.subcommands.map(\._commandName)
+        if let first = arguments.first, first.hasPrefix("--"), !first.hasPrefix("---"), first != "--help",
+            let command = arguments.first(where: commands.contains)
+        {
+            throw CommandFailure("\(first) stands after the command: \(program) \(command) … \(first)", .usage)
+        }
+        var command: any ParsableCommand.Type = RootCommand.self
+        var path = program
+        for argument in arguments {
+            let configuration = command.configuration
+            guard !configuration.subcommands.isEmpty, !argument.hasPrefix("-") else { return }
+            if let next = configuration.subcommands.first(where: { isName(argument, of: $0) }) {
+                (command, path) = (next, "\(path) \(argument)")
+                continue
+            }
+            guard configuration.defaultSubcommand == nil, argument != "help" else { return }
+            let names = configuration.subcommands.map(\._commandName)
+            guard let nearest = Suggestion.nearest(to: argument, among: names) else { return }
+            throw CommandFailure(
+                "\(path) has no command \"\(argument.onOneLine)\". Did you mean \"\(nearest)\"?",
+                .usage
+            )
+        }
+    }
+
+    private static func isName(_ word: String, of command: any ParsableCommand.Type) -> Bool {
+        command._commandName == word || command.configuration.aliases.contains(word)
     }
 
     /// Prints the parser's message, help on stdout and complaints on stderr, and returns the exit code.

@@ -69,6 +69,13 @@ extension BackendGroup {
         try members.map(\.backend).checked(token)
     }
 
+    /// Returns the first problem that a member has with the topic, when no member can send to it.
+    public func problem(withTopic topic: String) -> String? {
+        let problems = members.filter { $0.backend.audience.forms.contains(.topic) }
+            .map { $0.backend.problem(withTopic: topic) }
+        return problems.contains(nil) ? nil : problems.first ?? nil
+    }
+
     /// The combined health of the members: down when all are down, degraded when any is not well.
     public var health: BackendHealth {
         let states = members.map { ($0.name, $0.backend.health) }

@@ -63,6 +63,8 @@ extension BackendWrapper {
     /// Asks the wrapped backend.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { try wrapped.checked(token) }
     /// Asks the wrapped backend.
+    public func problem(withTopic topic: String) -> String? { wrapped.problem(withTopic: topic) }
+    /// Asks the wrapped backend.
     public func diagnose() async -> [Diagnosis] { await wrapped.diagnose() }
     /// Asks the wrapped backend.
     public func forget(device: String?) async throws(PushError) { try await wrapped.forget(device: device) }

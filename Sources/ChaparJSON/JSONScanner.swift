@@ -4,11 +4,16 @@ public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertibl
     public let offset: Int
     /// The expected syntax.
     public let expected: String
+    /// Whether only a text is at fault, such as half an emoji: the values around it can still be told apart.
+    package let isOfText: Bool
 
     /// Makes an error.
-    public init(offset: Int, expected: String) {
+    public init(offset: Int, expected: String) { self.init(offset: offset, expected: expected, isOfText: false) }
+
+    package init(offset: Int, expected: String, isOfText: Bool) {
         self.offset = offset
         self.expected = expected
+        self.isOfText = isOfText
     }
 
     /// A sentence with the place and the expected syntax.
@@ -16,6 +21,8 @@ public struct JSONSyntaxError: Error, Hashable, Sendable, CustomStringConvertibl
 }
 
 /// Reads JSON from front to back without building a tree, as strictly as RFC 8259 requires.
+///
+/// A byte order mark before the document is skipped (section 8.1): some programs write one.
 ///
 /// The hot route reads requests through it straight into values; `JSONValue` uses it for everything else. Values that
 /// are read may nest 64 levels deep, skipped ones without limit. A repeated name in an object is an error where a tree
@@ -46,7 +53,10 @@ public struct JSONScanner: ~Copyable {
     public private(set) var offset = 0
     private var depth = 0
 
-    private init(_ text: UnsafeBufferPointer<UInt8>) { self.text = text }
+    private init(_ text: UnsafeBufferPointer<UInt8>) {
+        self.text = text
+        if text.count >= 3, text[0] == 0xEF, text[1] == 0xBB, text[2] == 0xBF { offset = 3 }
+    }
 
     /// Reads one whole document with `body` and checks that nothing follows it.
     public static func scan<Value>(
@@ -69,6 +79,46 @@ public struct JSONScanner: ~Copyable {
 
     /// Returns an error at the current position.
     public func error(_ expected: String) -> JSONSyntaxError { JSONSyntaxError(offset: offset, expected: expected) }
+
+    private func textError(_ expected: String) -> JSONSyntaxError {
+        JSONSyntaxError(offset: offset, expected: expected, isOfText: true)
+    }
+
+    /// A position before a value, to which ``skip(_:from:)`` goes back.
+    package struct Mark {
+        /// The position in bytes.
+        package let offset: Int
+        fileprivate let depth: Int
+    }
+
+    /// The current position.
+    package var mark: Mark { Mark(offset: offset, depth: depth) }
+
+    /// Goes back to a mark and skips the value there, of which a text is at fault; throws every other error again.
+    ///
+    /// Texts are passed over byte by byte, and only brackets count: what else is wrong in the value stays unseen.
+    package mutating func skip(_ fault: JSONSyntaxError, from mark: Mark) throws(JSONSyntaxError) {
+        guard fault.isOfText else { throw fault }
+        (offset, depth) = (mark.offset, mark.depth)
+        skipSpace()
+        var open = 0
+        repeat {
+            guard offset < text.count else { throw fault }
+            let byte = text[offset]
+            offset += 1
+            switch byte {
+            case UInt8(ascii: "\""):
+                while offset < text.count, text[offset] != UInt8(ascii: "\"") {
+                    offset += text[offset] == UInt8(ascii: "\\") ? 2 : 1
+                }
+                offset += 1
+            case UInt8(ascii: "{"), UInt8(ascii: "["): open += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"): open -= 1
+            default: break
+            }
+        } while open > 0
+        guard offset <= text.count else { throw fault }
+    }
 
     /// Returns the kind of the next value without reading it.
     public mutating func peek() throws(JSONSyntaxError) -> Kind {
@@ -147,7 +197,7 @@ public struct JSONScanner: ~Copyable {
                 return try escapedString(from: start)
             case 0..<0x20:
                 offset = place
-                throw error("an escaped control character")
+                throw textError("an escaped control character")
             default:
                 seen |= byte
                 place += 1
@@ -168,7 +218,7 @@ public struct JSONScanner: ~Copyable {
         let isSame = value.withUTF8 { decoded in
             decoded.count == bytes.count && decoded.elementsEqual(bytes)
         }
-        guard isSame else { throw JSONSyntaxError(offset: start, expected: "valid UTF-8") }
+        guard isSame else { throw JSONSyntaxError(offset: start, expected: "valid UTF-8", isOfText: true) }
         return try streamSafe(value, start)
     }
 
@@ -365,13 +415,13 @@ public struct JSONScanner: ~Copyable {
             switch byte {
             case UInt8(ascii: "\""):
                 guard let value = String(validating: decoded, as: UTF8.self) else {
-                    throw JSONSyntaxError(offset: start, expected: "valid UTF-8")
+                    throw JSONSyntaxError(offset: start, expected: "valid UTF-8", isOfText: true)
                 }
                 return try streamSafe(value, start)
             case UInt8(ascii: "\\"): try escape(into: &decoded)
             case 0..<0x20:
                 offset -= 1
-                throw error("an escaped control character")
+                throw textError("an escaped control character")
             default: decoded.append(byte)
             }
         }
@@ -392,12 +442,12 @@ public struct JSONScanner: ~Copyable {
         case UInt8(ascii: "u"):
             var code = try hexQuad()
             if (0xD800..<0xDC00).contains(code) {
-                guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw error("a low surrogate") }
+                guard take(UInt8(ascii: "\\")), take(UInt8(ascii: "u")) else { throw textError("a low surrogate") }
                 let low = try hexQuad()
-                guard (0xDC00..<0xE000).contains(low) else { throw error("a low surrogate") }
+                guard (0xDC00..<0xE000).contains(low) else { throw textError("a low surrogate") }
                 code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
             }
-            guard let scalar = Unicode.Scalar(code) else { throw error("a Unicode scalar") }
+            guard let scalar = Unicode.Scalar(code) else { throw textError("a Unicode scalar") }
             decoded.append(contentsOf: String(Character(scalar)).utf8)
         default:
             offset -= 1

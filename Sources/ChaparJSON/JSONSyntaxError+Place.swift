@@ -2,7 +2,16 @@ extension JSONSyntaxError {
     private static let marks = "at most \(String.mostMarks) combining marks in a row"
 
     /// Returns the error for a text that would take quadratic time to compare.
-    static func tooManyMarks(at offset: Int) -> JSONSyntaxError { JSONSyntaxError(offset: offset, expected: marks) }
+    static func tooManyMarks(at offset: Int) -> JSONSyntaxError {
+        JSONSyntaxError(offset: offset, expected: marks, isOfText: true)
+    }
+
+    /// A sentence about a text that is at fault, for those who know its place.
+    package var problemOfText: String {
+        expected == Self.marks
+            ? "It has more than \(String.mostMarks) combining marks in a row: take some of them out."
+            : "It is no text: expected \(expected)."
+    }
 
     /// Returns a sentence for the sender of the document: the place as a JSON pointer and in bytes, the problem, and
     /// the fix.

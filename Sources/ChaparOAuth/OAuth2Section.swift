@@ -154,17 +154,21 @@ extension OAuth2Event {
             logger.debug(
                 "an access token was refreshed",
                 metadata: [
-                    "generation": "\(generation)", "lifetime": "\(lifetime.map(String.init) ?? "unknown")",
-                    "waiters": "\(waiters)",
+                    "generation": .stringConvertible(generation),
+                    "lifetime": "\(lifetime.map(String.init) ?? "unknown")",
+                    "waiters": .stringConvertible(waiters),
                 ]
             )
         case .adopted(let generation):
-            logger.debug("a stored credential was taken up", metadata: ["generation": "\(generation)"])
+            logger.debug("a stored credential was taken up", metadata: ["generation": .stringConvertible(generation)])
         case .refreshFailed(let error):
             logger.debug("an access token was not refreshed", metadata: ["code": "\(error.code)", "error": "\(error)"])
         case .credentialDropped: logger.warning("the platform refused the refresh token: log in again")
         case .clockSkew(let seconds):
-            logger.warning("the token endpoint's clock differs from ours", metadata: ["seconds": "\(seconds)"])
+            logger.warning(
+                "the token endpoint's clock differs from ours",
+                metadata: ["seconds": .stringConvertible(seconds)]
+            )
         case .storeFailed: logger.warning("a new credential could not be stored; it is tried again")
         case .storeUnreadable(let error):
             logger.warning("the stored credential cannot be read", metadata: ["error": "\(error)"])

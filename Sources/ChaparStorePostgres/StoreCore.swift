@@ -351,7 +351,7 @@ final class StoreCore: Sendable {
     func logUnreadable(_ delivery: Int64?) {
         logger.error(
             "a waiting delivery cannot be read and is passed over: its row is damaged or from a newer version",
-            metadata: ["delivery.number": "\(delivery ?? 0)"]
+            metadata: ["delivery.number": .stringConvertible(delivery ?? 0)]
         )
     }
 

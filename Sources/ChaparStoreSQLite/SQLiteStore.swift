@@ -49,7 +49,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         if let run = ownership.brokenRun {
             logger.warning(
                 "the last run of a gateway on this store did not end in order: killed, ended by a fault, or without power",
-                metadata: ["run.process": "\(run.process)", "run.since": "\(RFC3339.string(run.since))"]
+                metadata: ["run.process": .stringConvertible(run.process), "run.since": "\(RFC3339.string(run.since))"]
             )
         }
         let core = StoreCore(options, time: time, logger: logger, opened: opened) { [ownership] in

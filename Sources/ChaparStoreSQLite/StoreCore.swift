@@ -184,7 +184,7 @@ final class StoreStatus: Sendable {
         guard let count else { return }
         logger.warning(
             "store transactions failed",
-            metadata: ["store.error": "\(error)", "store.failures": "\(count)"]
+            metadata: ["store.error": "\(error)", "store.failures": .stringConvertible(count)]
         )
     }
 
@@ -193,7 +193,7 @@ final class StoreStatus: Sendable {
         guard unreadable.withLock({ $0.count < 1_000 && $0.insert(delivery).inserted }) else { return }
         logger.error(
             "a waiting delivery cannot be read and is passed over: the store's file is damaged or from a newer version",
-            metadata: ["delivery.number": "\(delivery)"]
+            metadata: ["delivery.number": .stringConvertible(delivery)]
         )
     }
 
@@ -221,7 +221,10 @@ final class StoreStatus: Sendable {
 
     /// Logs that the wall clock was set.
     func logJump(milliseconds: Int64) {
-        logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(milliseconds) / 1000)"])
+        logger.notice(
+            "the wall clock was set",
+            metadata: ["clock.jump_seconds": .stringConvertible(Double(milliseconds) / 1000)]
+        )
     }
 
     func recordSuccess() { failure.withLock { if $0 != nil { $0 = nil } } }

@@ -15,6 +15,28 @@ struct APNsPayloadTests {
         var testDescription: String { name }
     }
 
+    @Test("Apple's words may be written in any case, and what iOS drops is told")
+    func words() {
+        let overrides = APNsOverrides([
+            "headers": ["apns-push-type": "Alert"],
+            "payload": ["aps": ["interruption-level": "Time-Sensitive", "mutable-content": true, "sound": "Bell"]],
+        ])
+        #expect(overrides.faults.isEmpty && overrides.pushType == .alert, "\(overrides.faults)")
+        #expect(overrides.payload?["aps"]?["interruption-level"] == "time-sensitive")
+        #expect(overrides.payload?["aps"]?["sound"] == "Bell", "the name of a file is no word of Apple's")
+        let notification = PushNotification(title: "t")
+        let headers = APNsHeaders(
+            notification,
+            overrides: overrides,
+            form: .token,
+            topic: "com.example.app",
+            hasProviderToken: true
+        )
+        let check = APNsCheck.examine(notification, headers: headers, overrides: overrides, form: .token)
+        #expect(check.faults.isEmpty, "\(check.faults)")
+        #expect(check.warnings.map(\.pointer) == ["#/overrides/apns/payload/aps/mutable-content"])
+    }
+
     static let goldens: [Golden] = [
         Golden(
             name: "a title alone",

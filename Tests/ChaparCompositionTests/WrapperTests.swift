@@ -96,6 +96,7 @@ struct WrapperTests {
         func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
             PayloadCheck(warnings: [Finding(pointer: "#/", code: "w", detail: "w")])
         }
+        func problem(withTopic topic: String) -> String? { topic.isEmpty ? "It is empty." : nil }
         func diagnose() async -> [Diagnosis] { [Diagnosis("key", .ok, "fine")] }
         func register(_ device: DeviceRecord) async throws(PushError) -> String { "id" }
         func remove(_ device: DeviceRecord) async throws(PushError) {}
@@ -153,6 +154,8 @@ struct WrapperTests {
             #expect(backend.health.connections == 2 && backend.health.status != .ok, "\(name)")
             #expect(backend.check(PushNotification(), for: .topic).warnings.count == 1, "\(name)")
             #expect(backend.isRepeatHarmful(PushNotification()), "\(name)")
+            #expect(backend.problem(withTopic: "") == "It is empty.", "\(name)")
+            #expect(backend.problem(withTopic: "a") == nil, "\(name)")
             #expect(await backend.diagnose().count == 1, "\(name)")
             #expect(backend.audience.contains(.topic("t")), "\(name)")
         }

@@ -320,7 +320,7 @@ struct FCMPayloadTests {
             code: "wrong_value"
         ),
         Fault(
-            notification: overriding(["android": ["priority": "high"]]),
+            notification: overriding(["android": ["priority": "urgent"]]),
             pointer: "#/overrides/fcm/android/priority",
             code: "wrong_value"
         ),
@@ -451,4 +451,38 @@ struct FCMPayloadTests {
 
     @Test("A condition is read as a boolean expression", arguments: conditions)
     func condition(text: String, isGood: Bool) { #expect(FCMTopic.isCondition(text) == isGood) }
+
+    @Test("Google's words may be written in any case, as Google's own example does")
+    func anyCase() throws {
+        let overrides = FCMOverrides([
+            "android": ["priority": "normal", "notification": ["visibility": "Public", "title": "low"]]
+        ])
+        #expect(overrides.faults.isEmpty, "\(overrides.faults)")
+        #expect(overrides.object["android"]?["priority"] == "NORMAL")
+        #expect(overrides.object["android"]?["notification"] == ["visibility": "PUBLIC", "title": "low"])
+    }
+
+    @Test("A field that Google added goes on with a warning, and a misspelling does not")
+    func newField() throws {
+        let overrides = FCMOverrides(["android_v2": ["a": 1], "wearable": ["b": 2]])
+        #expect(overrides.faults.isEmpty, "\(overrides.faults)")
+        #expect(overrides.warnings.map(\.pointer) == ["#/overrides/fcm/android_v2", "#/overrides/fcm/wearable"])
+        #expect(overrides.object["android_v2"] == ["a": 1] && overrides.object["wearable"] == ["b": 2])
+        #expect(FCMOverrides(["andriod": [:]]).faults.map(\.code) == ["unknown_override"])
+    }
+
+    @Test("What iOS would drop is told where it stands")
+    func dropped() throws {
+        let overrides = FCMOverrides(["apns": ["payload": ["aps": ["content_available": 1]]]])
+        #expect(overrides.warnings.map(\.pointer) == ["#/overrides/fcm/apns/payload/aps/content_available"])
+    }
+
+    @Test(
+        "A topic that Google cannot have is known before a message is accepted",
+        arguments: [
+            ("news", nil), ("/topics/news", nil), ("'a' in topics", nil), ("my news", FCMTopic.malformedName),
+            ("'a' in topic", FCMTopic.malformedCondition),
+        ] as [(String, String?)]
+    )
+    func topicProblem(text: String, problem: String?) { #expect(FCMTopic.problem(with: text) == problem) }
 }

@@ -82,6 +82,28 @@ struct HMSMessageTests {
         #expect(message["android"]?["urgency"] == "NORMAL")
     }
 
+    @Test("A silent message is never urgent, since nothing is shown for it")
+    func silentUrgency() async throws {
+        let message = try await Self.message(PushNotification(data: ["sync": true], priority: .high, isSilent: true))
+        #expect(message["android"]?["urgency"] == "NORMAL")
+    }
+
+    @Test("Huawei's words may be written in any case")
+    func anyCase() async throws {
+        let own: JSONObject = ["android": ["urgency": "normal", "notification": ["importance": "low"]]]
+        let message = try await Self.message(PushNotification(title: "t", body: "b", overrides: ["hms": own]))
+        #expect(message["android"]?["urgency"] == "NORMAL")
+        #expect(message["android"]?["notification"]?["importance"] == "LOW")
+    }
+
+    @Test("A field that Huawei added is no fault, but a warning")
+    func newField() {
+        let options = HMSOptions(credential: .client(id: "1", secret: Secret("s")), api: .v1(appID: "1"))
+        let notification = PushNotification(title: "t", body: "b", overrides: ["hms": ["watch": [:]]])
+        let check = HMSCheck.examine(notification, for: .token, options: options)
+        #expect(check.faults.isEmpty && check.warnings.contains { $0.pointer == "#/overrides/hms/watch" }, "\(check)")
+    }
+
     @Test("Apple's devices get the apns block")
     func apple() async throws {
         let notification = PushNotification(
@@ -193,7 +215,7 @@ struct HMSMessageTests {
         Fault(overrides: ["android": ["data": 1]], pointer: "/android/data", code: "not_a_text"),
         Fault(overrides: ["android": ["ttl": "3600"]], pointer: "/android/ttl", code: "bad_ttl"),
         Fault(overrides: ["android": ["ttl": "1296001s"]], pointer: "/android/ttl", code: "bad_ttl"),
-        Fault(overrides: ["android": ["urgency": "high"]], pointer: "/android/urgency", code: "bad_urgency"),
+        Fault(overrides: ["android": ["urgency": "loud"]], pointer: "/android/urgency", code: "bad_urgency"),
         Fault(
             overrides: ["android": ["collapse_key": 101]],
             pointer: "/android/collapse_key",

@@ -87,6 +87,17 @@ struct JSONTests {
         }
     }
 
+    @Test("A byte order mark before a document is skipped, and only there")
+    func byteOrderMark() throws {
+        let mark: [UInt8] = [0xEF, 0xBB, 0xBF]
+        #expect(try JSONValue(parsing: mark + Array(#"{"a":1}"#.utf8)) == ["a": 1])
+        let wrongs: [[UInt8]] = [mark, mark + mark + [0x31], [0x5B] + mark + [0x31, 0x5D]]
+        for wrong in wrongs {
+            #expect(throws: JSONSyntaxError.self) { try JSONValue(parsing: wrong) }
+        }
+        #expect(try JSONValue(parsing: Array("\"\u{FEFF}\"".utf8)) == "\u{FEFF}")
+    }
+
     private static let marks = "a" + String(repeating: "\u{301}", count: 31)
 
     static let places: [(String, String)] = [

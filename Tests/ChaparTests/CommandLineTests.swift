@@ -47,6 +47,19 @@ struct CommandLineTests {
         }
     }
 
+    @Test(
+        "A misspelt command, and an option before its command, are told how to write them",
+        arguments: [
+            (["sned", "hi"], "Did you mean \"send\"?"), (["devices", "improt", "x.csv"], "Did you mean \"import\"?"),
+            (["--json", "backends"], "--json stands after the command: chapar backends … --json"),
+            (["--config", "x.yaml", "check"], "--config stands after the command: chapar check … --config"),
+        ]
+    )
+    func misspelt(arguments: [String], words: String) async throws {
+        let result = try await Program.run(arguments)
+        #expect(result.status == 2 && result.errors.contains(words), "\(result)")
+    }
+
     @Test("The API key leaves this machine encrypted, or when that is asked for")
     func plainHTTP() async throws {
         let folder = try TestFolder()
@@ -87,6 +100,31 @@ struct CommandLineTests {
         let line = output.line(event)
         #expect(line.contains(#"ali\u202e\u009b31m\n2026 error"#), "\(line)")
         #expect(!line.contains("\n"))
+    }
+
+    @Test("A line of the log in JSON has numbers, Booleans and lists as such, and every text as text")
+    func typedLog() throws {
+        var log = GatewayConfiguration.Log()
+        log.format = .json
+        let metadata: Logger.Metadata = [
+            "pid": .stringConvertible(23571), "complete": .stringConvertible(true),
+            "seconds": .stringConvertible(1.5), "backends": .array(["ios", "android"]), "device": "42",
+            "more": .dictionary(["n": .stringConvertible(Int32(3))]), "huge": .stringConvertible(UInt64.max),
+        ]
+        let event = LogEvent(
+            level: .info,
+            message: "listening",
+            metadata: metadata,
+            source: "test",
+            file: "",
+            function: "",
+            line: 1
+        )
+        let line = LogOutput(label: "chapar", settings: LogOutput.Settings(log)).line(event)
+        let json = try JSONValue(parsing: Array(line.utf8))
+        #expect(json["pid"] == 23571 && json["complete"] == true && json["seconds"] == 1.5, "\(line)")
+        #expect(json["backends"] == ["ios", "android"] && json["more"] == ["n": 3], "\(line)")
+        #expect(json["device"] == "42" && json["huge"] == "18446744073709551615", "\(line)")
     }
 
     static let healths: [(JSONValue, String)] = [

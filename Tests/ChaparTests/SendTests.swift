@@ -112,6 +112,52 @@ struct SendTests {
         }
     }
 
+    @Test("A pipe is read to its end before its first line goes out, unless it is a stream", arguments: [false, true])
+    func wholePipe(isStream: Bool) async throws {
+        try await SandboxRig.run { rig in
+            let line: (Int) -> String = {
+                #"{"to":{"tokens":[{"token":"\#(SandboxRig.token($0))","service":"ios-apns"}]}}"# + "\n"
+            }
+            // More than a batch, so that lines before the wrong one could go out.
+            let text = (1...1200).map(line).joined() + "Gr\u{fc}\u{df}e\n"
+            let file = rig.folder.appending(path: "piped").path
+            try #require(text.data(using: .isoLatin1)).write(to: URL(filePath: file))
+            let send = ["send", "--config", rig.config, "--input", "-", "--body", "x"] + (isStream ? ["--stream"] : [])
+            let child = try Child(
+                ["-c", #"cat "$0" | "$@""#, file, Program.url.path] + send,
+                executable: URL(filePath: "/bin/sh")
+            )
+            defer { child.kill() }
+            let result = try await child.end()
+            #expect(result.status == 2 && result.errors.contains("stdin:1201: is not text in UTF-8"), "\(result)")
+            #expect((rig.sandbox.apns.counters.requests > 0) == isStream)
+        }
+    }
+
+    @Test("A row that stands twice goes out once, unless the flag says otherwise", arguments: [false, true])
+    func repeatedRows(keeps: Bool) async throws {
+        try await SandboxRig.run { rig in
+            let rows = "service,token\nios-apns,\(SandboxRig.token(1))\nios-apns,\(SandboxRig.token(1))\n"
+            let send = ["send", "--config", rig.config, "--input", "-", "--input-format", "csv", "--body", "x"]
+            let result = try await Program.run(send + (keeps ? ["--keep-repeats"] : []), input: rows)
+            #expect(result.status == 0, "\(result)")
+            #expect(rig.sandbox.apns.counters.accepted == (keeps ? 2 : 1))
+            #expect(result.errors.contains("line 3 repeats an earlier one") == !keeps, "\(result)")
+        }
+    }
+
+    @Test("A token that stands twice, in two cases, gets the message once, with a warning, as through a gateway")
+    func repeatedToken() async throws {
+        try await SandboxRig.run { rig in
+            let token = SandboxRig.token(1)
+            let tokens = ["--to", "ios-apns:\(token)", "--to", "ios-apns:\(token.uppercased())"]
+            let result = try await Program.run(["send", "--config", rig.config] + tokens + ["--body", "x"])
+            #expect(result.status == 0, "\(result)")
+            #expect(rig.sandbox.apns.counters.accepted == 1)
+            #expect(result.errors.contains("warning: #/to/tokens/1: This recipient is named before"), "\(result)")
+        }
+    }
+
     @Test("A bad line of a file is named and stops no other")
     func badLines() async throws {
         try await SandboxRig.run { rig in

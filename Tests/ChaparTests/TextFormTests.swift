@@ -11,7 +11,7 @@ struct TextFormTests {
         arguments: [
             ("a,b", ["a", "b"]), ("", [""]), (",", ["", ""]), ("\"a,b\",c", ["a,b", "c"]),
             ("\"say \"\"hi\"\"\",x", ["say \"hi\"", "x"]), ("\"two\nlines\",x", ["two\nlines", "x"]),
-            ("a\"b,c", ["a\"b", "c"]),
+            ("a\"b,c", ["a\"b", "c"]), ("a\"b\",\"c\"", ["a\"b\"", "c"]),
             ("\"\",x", ["", "x"]), ("a,\u{200C}ب,\"\u{301}\"", ["a", "\u{200C}ب", "\u{301}"]),
         ] as [(String, [String])]
     )
@@ -28,51 +28,177 @@ struct TextFormTests {
         #expect(CSV.fields(record).map { Array($0.utf8) } == ["first", field, "\u{200C}last"].map { Array($0.utf8) })
     }
 
+    /// Opens a file of some bytes, and removes it again.
+    private func withFile<Value>(
+        _ bytes: Data,
+        _ suffix: String = ".csv",
+        isStream: Bool = false,
+        _ body: (String, inout InputFile) throws -> Value
+    ) throws -> Value {
+        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID())\(suffix)").path
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        try bytes.write(to: URL(filePath: path))
+        var file = try InputFile(path, format: nil, isStream: isStream)
+        defer { file.close() }
+        return try body(path, &file)
+    }
+
+    /// The failure of opening a file.
+    private func refusal(_ text: String, _ suffix: String = ".csv") -> CommandFailure? {
+        #expect(throws: CommandFailure.self) { try withFile(Data(text.utf8), suffix) { _, _ in } }
+    }
+
+    /// The requests of a file, as JSON; nil for a line that is refused.
+    private func requests(_ text: String, _ suffix: String = ".csv") throws -> [JSONValue?] {
+        try withFile(Data(text.utf8), suffix) { _, file in
+            var requests: [JSONValue?] = []
+            while let line = try file.next() { requests.append((try? line.result.get()).map { JSONValue.object($0) }) }
+            return requests
+        }
+    }
+
     /// Counting the marks of all lines before with each line would take hours, beyond the suite's time limit.
     @Test("A quotation mark that is never closed costs what its lines cost")
     func openQuotation() throws {
-        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
-        defer { try? FileManager.default.removeItem(atPath: path) }
         let text = "token,service\n\"ab" + String(repeating: "\n", count: 1_000_000)
-        try Data(text.utf8).write(to: URL(filePath: path))
-        var file = try InputFile(path, format: nil)
-        defer { file.close() }
-        let line = try #require(try file.next())
-        #expect(throws: CommandFailure.self) { try line.result.get() }
-        #expect(try file.next() == nil)
+        let failure = refusal(text)
+        #expect(failure?.description.contains("nothing closes") == true, "\(String(describing: failure))")
     }
 
     @Test(
-        "A quotation mark that nothing closes is named, with the line that it stands in",
+        "A quotation mark that nothing closes refuses the file, with the line that it stands in and the last",
         arguments: [
-            ("ios-apns,a,\"Hi,x\nios-apns,b,Hi,x\n", 2, "a quotation mark that nothing closes"),
+            ("ios-apns,a,\"Hi,x\n", 2, "a quotation mark that nothing closes"),
             ("ios-apns,a,\"Hi,x\nios-apns,b,Hi,x\nios-apns,c,Hi,x\n", 2, "up to the end, line 4, counts as this field"),
-            ("ios-apns,a,5\" disk,x\nios-apns,b,Hi,x\n", 2, "a quotation mark that nothing closes"),
             ("ios-apns,a,\"two\nlines\",\"x\nios-apns,b,Hi,x\n", 3, "a quotation mark that nothing closes"),
-            ("ios-apns,\"a,Hi,x\nios-apns,b,\"Hi,x\n", 2, "its quotation marks reach to line 3"),
         ]
     )
     func openQuotation(rows: String, line: Int, words: String) throws {
-        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        try Data(("service,token,title,body\n" + rows).utf8).write(to: URL(filePath: path))
-        var file = try InputFile(path, format: nil)
-        defer { file.close() }
-        let found = try #require(try file.next())
-        #expect(found.number == line)
-        let failure = #expect(throws: CommandFailure.self) { try found.result.get() }
-        #expect(failure?.description.contains(words) == true, "\(String(describing: failure))")
+        let text = "service,token,title,body\n" + rows
+        let failure = try #require(refusal(text))
+        #expect(failure.description.contains(".csv:\(line): has "), "\(failure)")
+        #expect(failure.description.contains(words) && failure.status == .usage, "\(failure)")
+        try withFile(Data(text.utf8), isStream: true) { _, file in
+            var last = try #require(try file.next())
+            while let next = try file.next() { last = next }
+            #expect(last.number == line)
+            let failure = #expect(throws: CommandFailure.self) { try last.result.get() }
+            #expect(failure?.description.contains("nothing closes") == true, "\(String(describing: failure))")
+        }
+    }
+
+    @Test(
+        "A quotation mark that closes too late, or too early, is named in its row",
+        arguments: [
+            ("ios-apns,\"a,Hi,x\nios-apns,b,\"Hi,x\n", "its quotation marks reach to line 3"),
+            ("ios-apns,a,\"5\" disk\",x\n", "text after the closing quotation mark of field 3"),
+        ]
+    )
+    func misplacedMarks(rows: String, words: String) throws {
+        try withFile(Data(("service,token,title,body\n" + rows).utf8)) { _, file in
+            let found = try #require(try file.next())
+            #expect(found.number == 2)
+            let failure = #expect(throws: CommandFailure.self) { try found.result.get() }
+            #expect(failure?.description.contains(words) == true, "\(String(describing: failure))")
+        }
+    }
+
+    @Test("A quotation mark within a field is a letter, and takes no other row")
+    func loneMark() throws {
+        let rows = try requests("service,token,title\nios-apns,a,5\" screen\nios-apns,b,7\" screen\nios-apns,c,Hi\n")
+        #expect(rows.map { $0?["content"]?["title"]?.stringValue } == ["5\" screen", "7\" screen", "Hi"])
     }
 
     @Test("A quotation mark that nothing closes in the headings refuses the file")
     func openQuotationInHeadings() throws {
-        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        try Data("service,\"token\nios-apns,a\n".utf8).write(to: URL(filePath: path))
-        var file = try InputFile(path, format: nil)
-        defer { file.close() }
-        let failure = #expect(throws: CommandFailure.self) { try file.next() }
-        #expect(failure?.description.hasPrefix("\(path):1: has a quotation mark") == true)
+        let failure = refusal("service,\"token\nios-apns,a\n")
+        #expect(failure?.description.contains(".csv:1: has a quotation mark") == true, "\(String(describing: failure))")
+    }
+
+    @Test(
+        "The headings tell what separates the columns",
+        arguments: [
+            "service;token;title\nios-apns;aa0001;\"a;b, c\"\n",
+            "service\ttoken\ttitle\nios-apns\taa0001\t\"a;b, c\"\n",
+            "sep=;\nservice;token;title\nios-apns;aa0001;a\"\"b\n;;\n",
+            "service,token,title\nios-apns,aa0001,\"a;b, c\"\n,,\n",
+        ]
+    )
+    func separators(text: String) throws {
+        let rows = try requests(text)
+        #expect(rows.count == 1, "an empty row is none")
+        #expect(rows.first??["to"] == ["tokens": [["token": "aa0001", "service": "ios-apns"]]])
+        let title = rows.first??["content"]?["title"]?.stringValue
+        #expect(title == (text.hasPrefix("sep=") ? "a\"\"b" : "a;b, c"))
+    }
+
+    @Test("Lines end with LF, CRLF or CR alone", arguments: ["\n", "\r\n", "\r"])
+    func lineEnds(end: String) throws {
+        let rows = try requests(
+            ["service,token,title", "ios-apns,a,\"two", "lines\"", "ios-apns,b,Hi"].joined(separator: end)
+        )
+        #expect(rows.map { $0?["content"]?["title"]?.stringValue } == ["two\nlines", "Hi"])
+        let objects = [#"{"route":"a"}"#, "", #"{"route":"b"}"#, ""].joined(separator: end)
+        #expect(try requests(objects, ".ndjson").map { $0?["route"]?.stringValue } == ["a", "b"])
+    }
+
+    @Test("A line end at the border of two reads counts once")
+    func lineEndsAtBorders() throws {
+        let long = #"{"route":"\#(String(repeating: "x", count: (1 << 16) - 13))"}"#
+        #expect(try requests(long + "\r\n{}\r\n", ".ndjson").count == 2)
+        try withFile(Data((long + "\r\n{}\r\n[]").utf8), ".ndjson") { _, file in
+            var numbers: [Int] = []
+            while let line = try file.next() { numbers.append(line.number) }
+            #expect(numbers == [1, 2, 3])
+        }
+    }
+
+    @Test("Text that is not UTF-8 is told by its first and its last line")
+    func firstAndLast() throws {
+        let text = "service,token,title\nios-apns,a,Gr\u{fc}n\nios-apns,b,fine\nios-apns,c,Gr\u{fc}n\n"
+        let bytes = try #require(text.data(using: .isoLatin1))
+        let failure = #expect(throws: CommandFailure.self) { try withFile(bytes) { _, _ in } }
+        let sentence = failure?.description ?? ""
+        #expect(sentence.contains(".csv:2: is not text in UTF-8"), "\(sentence)")
+        #expect(sentence.contains("2 lines are wrong, the last is line 4"), "\(sentence)")
+    }
+
+    @Test("A text as a whole is told by its first and its last wrong line, too")
+    func wholeText() throws {
+        let bytes = try #require("fine\nGr\u{fc}n\nfine\nGr\u{fc}n".data(using: .isoLatin1))
+        let failure = #expect(throws: CommandFailure.self) { try UTF8Text.whole(bytes, of: "stdin") }
+        let sentence = failure?.description ?? ""
+        #expect(sentence.hasPrefix("stdin:2: is not text in UTF-8"), "\(sentence)")
+        #expect(sentence.hasSuffix("2 lines are wrong, the last is line 4"), "\(sentence)")
+        #expect(try UTF8Text.whole(Data("\u{FEFF}a\nb".utf8), of: "stdin") == "a\nb")
+    }
+
+    @Test("Users and devices of the registry are columns too, one way in a row")
+    func registry() throws {
+        let rows = try requests("user,device,title\nali,,Hi\n,phone-1,Hi\nali,phone-1,Hi\n")
+        #expect(rows.map { $0?["to"] } == [["users": ["ali"]], ["devices": ["phone-1"]], nil])
+    }
+
+    @Test(
+        "A heading of another program's is told what it means here",
+        arguments: [("device_id", "device"), ("Message", "body"), ("user id", "user"), ("Title", "title")]
+    )
+    func headings(heading: String, meant: String) throws {
+        let failure = refusal("\(heading),service\n")
+        #expect(failure?.description.contains("Did you mean \"\(meant)\"?") == true, "\(String(describing: failure))")
+        let device = #expect(throws: CommandFailure.self) { try DeviceCSV.check(["device_id"], "x.csv") }
+        #expect(device?.description.contains("Did you mean \"id\"?") == true, "\(String(describing: device))")
+    }
+
+    @Test("A line that repeats an earlier one goes out once, and is counted")
+    func repeats() {
+        var seen = SeenLines()
+        #expect(seen.isNew(["a": 1], line: 2) && seen.isNew(["a": 2], line: 3))
+        #expect(seen.warning == nil)
+        #expect(!seen.isNew(["a": 1], line: 4))
+        #expect(seen.warning?.hasPrefix("line 4 repeats an earlier one") == true)
+        #expect(!seen.isNew(["a": 2], line: 9))
+        #expect(seen.warning?.hasPrefix("2 lines repeat earlier ones (4 to 9)") == true)
     }
 
     @Test("Tags of a row are told apart by their bytes")
@@ -161,23 +287,6 @@ struct TextFormTests {
         let failure = #expect(throws: CommandFailure.self) { try InputFile(path, format: nil) }
         #expect(failure?.description.contains("is not text in UTF-8") ?? false, "\(String(describing: failure))")
         #expect(failure?.status == .usage)
-    }
-
-    @Test(
-        "A table whose columns are not separated by commas is refused with what they are separated by",
-        arguments: [
-            ("service;token;title\nios-apns;aa0001;x\n", "semicolons"), ("service\ttoken\nios-apns\taa0001\n", "tabs"),
-            ("sep=;\nservice;token\n", "semicolons"),
-        ]
-    )
-    func separators(text: String, name: String) throws {
-        let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
-        defer { try? FileManager.default.removeItem(atPath: path) }
-        try Data(text.utf8).write(to: URL(filePath: path))
-        var input = try InputFile(path, format: nil)
-        let failure = #expect(throws: CommandFailure.self) { try input.next() }
-        #expect(failure?.description.contains("separated by \(name)") ?? false, "\(String(describing: failure))")
-        #expect(failure?.description.hasPrefix("\(path):1: ") ?? false)
     }
 
     @Test(

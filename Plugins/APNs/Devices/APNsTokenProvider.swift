@@ -52,6 +52,13 @@ public struct APNsTokenProvider: TokenProvider {
         return DeviceToken(String(decoding: digits, as: UTF8.self), service: service)
     }
 
+    /// Whether a text is a token in its normal form: lower-case hexadecimal, an even number of digits.
+    fileprivate static func isNormal(_ text: String) -> Bool {
+        let bytes = text.utf8
+        return (2...400).contains(bytes.count) && bytes.count % 2 == 0
+            && bytes.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+    }
+
     private static func hexadecimal(_ bytes: [UInt8]) -> String {
         let digits = Array("0123456789abcdef".utf8)
         return String(unsafeUninitializedCapacity: bytes.count * 2) { text in
@@ -67,6 +74,8 @@ public struct APNsTokenProvider: TokenProvider {
 extension APNsBackend {
     /// The token in lower-case hexadecimal, as ``APNsTokenProvider/validate(_:)`` gives it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
-        try APNsTokenProvider.token(token.value)
+        // The usual case costs one look at the text.
+        if APNsTokenProvider.isNormal(token.value) { return token }
+        return try APNsTokenProvider.token(token.value)
     }
 }

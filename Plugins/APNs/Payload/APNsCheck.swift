@@ -12,6 +12,7 @@ enum APNsCheck {
     ) -> PayloadCheck {
         var check = PayloadCheck(faults: faults(notification, headers: headers, overrides: overrides, form: form))
         check.warnings = warnings(notification, headers: headers)
+        check.warnings += APSWarnings.of(overrides?.payload?["aps"], at: "#/overrides/apns/payload/aps")
         let limit = limit(headers, form)
         if APNsPayload.upperBound(notification, overrides: overrides) > limit {
             for language in notification.languages {

@@ -20,7 +20,7 @@ struct APNsOverrides {
     init(_ object: JSONObject) {
         for (name, value) in object {
             switch (name, value) {
-            case ("payload", .object(let payload)): self.payload = payload
+            case ("payload", .object(let payload)): self.payload = Self.folded(payload)
             case ("headers", .object(let headers)): read(headers)
             case ("payload", _), ("headers", _):
                 fault(name, "not_an_object", "\(name) must be an object.")
@@ -64,7 +64,7 @@ struct APNsOverrides {
             }
             switch name.lowercased() {
             case "apns-push-type":
-                pushType = APNsPushType(rawValue: text)
+                pushType = APNsPushType(rawValue: text.lowercased())
                 if pushType == nil {
                     let types = APNsPushType.allCases.map(\.rawValue)
                     let nearest = Suggestion.nearest(to: text, among: types).map { "Did you mean \"\($0)\"? " } ?? ""
@@ -90,6 +90,18 @@ struct APNsOverrides {
                 fault(pointer, "unknown_header", "\(fix)Allowed: \(Self.headerNames.joined(separator: ", ")).")
             }
         }
+    }
+
+    /// Returns the payload with Apple's words in the case in which Apple reads them.
+    private static func folded(_ payload: JSONObject) -> JSONObject {
+        guard var aps = payload["aps"]?.objectValue else { return payload }
+        for name in ["interruption-level", "event"] {
+            guard let text = aps[name]?.stringValue, text != text.lowercased() else { continue }
+            aps[name] = .string(text.lowercased())
+        }
+        var payload = payload
+        payload["aps"] = .object(aps)
+        return payload
     }
 
     private mutating func fault(_ name: String, _ code: String, _ detail: String) {

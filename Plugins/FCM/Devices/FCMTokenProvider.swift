@@ -81,6 +81,10 @@ public struct FCMTokenProvider: TokenProvider {
     }
 
     static func form(of text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {
+        // The usual case: no blank anywhere.
+        if let first = text.utf8.first, let last = text.utf8.last, first | last < 0x80, FCMTarget.isToken(text) {
+            return DeviceToken(text, service: service)
+        }
         var rest = Substring(text)
         while let last = rest.last, last.isWhitespace { rest.removeLast() }
         rest = rest.drop { $0.isWhitespace }

@@ -10,7 +10,7 @@ enum FCMCheck {
     static func examine(_ payload: FCMPayload, form: Recipient.Form) -> PayloadCheck {
         let notification = payload.notification
         var check = PayloadCheck(faults: faults(notification, overrides: payload.overrides))
-        check.warnings = warnings(payload, form: form)
+        check.warnings = warnings(payload, form: form) + (payload.overrides?.warnings ?? [])
         let kinds: [FCMTarget.Class] = form == .topic ? [.topic] : [.android, .iOS, .web]
         let limit = kinds.map(\.payloadLimit).min() ?? 0
         guard check.faults.isEmpty, upperBound(notification, payload.overrides) > limit else { return check }

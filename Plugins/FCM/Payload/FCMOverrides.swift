@@ -2,11 +2,14 @@ internal import ChaparCore
 
 /// A caller's `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
 ///
-/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Targets
-/// follow from the recipient and cannot be overridden.
+/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Google adds
+/// fields at the top: one that is no misspelling of a known field is sent with a warning. Words of Google's may be in
+/// any case. Targets follow from the recipient and cannot be overridden.
 struct FCMOverrides: Sendable {
     private(set) var object = JSONObject()
     private(set) var faults: [Finding] = []
+    /// Findings about fields that go to Google as they are, though Chapar does not know them.
+    private(set) var warnings: [Finding] = []
 
     static let place = "#/overrides/fcm"
 
@@ -19,13 +22,14 @@ struct FCMOverrides: Sendable {
                 fault(name, "field_reserved", "Set options.dry_run instead.")
             default:
                 guard let shape = FCMSchema.message[name] else {
-                    unknown(name, among: FCMSchema.message.keys, at: name)
+                    readUnknown(name, value)
                     continue
                 }
-                check(value, shape, at: name)
-                self.object[name] = value
+                self.object[name] = checked(value, shape, at: name)
             }
         }
+        let aps = self.object["apns"]?["payload"]?["aps"]
+        warnings += APSWarnings.of(aps, at: "\(Self.place)/apns/payload/aps")
         checkAppleHeaders()
         if let data = object["data"]?.objectValue {
             faults += FCMCheck.reservedKeys(in: data, at: "\(Self.place)/data")
@@ -69,16 +73,35 @@ struct FCMOverrides: Sendable {
         return blocks
     }
 
-    private mutating func check(_ value: JSONValue, _ shape: FCMSchema.Shape, at path: String) {
+    /// Takes a field at the top that is not known, unless it is a misspelling of a known one.
+    private mutating func readUnknown(_ name: String, _ value: JSONValue) {
+        let nearest = Suggestion.nearest(to: name, among: FCMSchema.message.keys)
+        if let nearest, !name.hasPrefix("\(nearest)_") {
+            unknown(name, among: FCMSchema.message.keys, at: name)
+            return
+        }
+        object[name] = value
+        let detail = "Chapar does not know this field: it goes to Google as it is, which may refuse the message."
+        warnings.append(
+            Finding(pointer: "\(Self.place)/\(name.jsonPointerStep)", code: "unknown_field", detail: detail)
+        )
+    }
+
+    /// Checks a value, and returns it with Google's words in Google's case.
+    private mutating func checked(_ value: JSONValue, _ shape: FCMSchema.Shape, at path: String) -> JSONValue {
         switch (shape, value) {
-        case (.object(let members), .object(let object)):
+        case (.object(let members), .object(var object)):
             for (name, value) in object {
                 guard let shape = members[name] else {
                     unknown(name, among: members.keys, at: "\(path)/\(name)")
                     continue
                 }
-                check(value, shape, at: "\(path)/\(name)")
+                let folded = checked(value, shape, at: "\(path)/\(name)")
+                if folded != value { object[name] = folded }
             }
+            return .object(object)
+        case (.oneOf(let words), .string(let text)) where words.contains(text.uppercased()):
+            return .string(text.uppercased())
         case (.texts(let limit), .object(let object)):
             for (name, value) in object where value.stringValue == nil {
                 fault("\(path)/\(name)", "not_a_text", "FCM takes texts only here.")
@@ -86,10 +109,11 @@ struct FCMOverrides: Sendable {
             if let limit, object.count > limit { fault(path, "too_many", "At most \(limit) entries.") }
         case (.anyObject, .object): break
         case (.list(let shape), .array(let values)):
-            for (index, value) in values.enumerated() { check(value, shape, at: "\(path)/\(index)") }
+            for (index, value) in values.enumerated() { _ = checked(value, shape, at: "\(path)/\(index)") }
         default:
             if let problem = shape.problem(with: value) { fault(path, "wrong_value", problem) }
         }
+        return value
     }
 
     /// Google refuses what Apple would.

@@ -148,6 +148,23 @@ enum FCMTopic {
         }
     }
 
+    /// Returns what is wrong with a topic or condition, and what it should look like; nil when it can be sent to.
+    static func problem(with text: String) -> String? {
+        do throws(FCMTarget.Mistake) {
+            _ = try FCMTarget(.topic(text))
+            return nil
+        } catch {
+            switch error {
+            case .malformedCondition: return malformedCondition
+            case .malformedTopic, .malformedToken, .unsupported: return malformedName
+            }
+        }
+    }
+
+    static let malformedName = "A topic's name holds a-z, A-Z, 0-9, - _ . ~ % only."
+    static let malformedCondition =
+        "A condition looks like 'news' in topics && !('de' in topics), with at most \(maximumTopics) topics."
+
     /// Whether a text is a boolean expression over at most five topics:
     /// `'a' in topics && ('b' in topics || !('c' in topics))`.
     static func isCondition(_ text: String) -> Bool {

@@ -148,12 +148,9 @@ struct FCMBatch {
                 invalidation: .init(asOf: started, isCertain: false)
             )
         case .malformedTopic:
-            return message("malformed_topic", "A topic's name holds a-z, A-Z, 0-9, - _ . ~ % only.")
+            return message("malformed_topic", FCMTopic.malformedName)
         case .malformedCondition:
-            return message(
-                "malformed_condition",
-                "A condition looks like 'news' in topics && !('de' in topics), with at most \(FCMTopic.maximumTopics) topics."
-            )
+            return message("malformed_condition", FCMTopic.malformedCondition)
         case .unsupported:
             return message(
                 "unsupported_recipient",

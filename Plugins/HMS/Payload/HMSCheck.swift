@@ -17,6 +17,7 @@ enum HMSCheck {
         // A token may be of a phone or of an Apple device; the sizes of both must do.
         let forms: [HMSPayload.Form] = form == .topic ? [.audience] : [.android, .apple]
         var check = PayloadCheck(warnings: warnings(notification, form: forms[0]))
+        if let overrides { check.warnings += warnings(overrides) }
         let ownClass = overrides?["android"]?["notification"]?["badge"]?["class"]
         if notification.badge != nil, !notification.isSilent, options.badgeClass == nil, ownClass == nil {
             let detail = "Huawei finds the icon by the class of the app's first screen: set badge_class."
@@ -75,11 +76,9 @@ enum HMSCheck {
             for (name, _) in overrides where !parts.contains(name) {
                 if ["token", "topic", "condition"].contains(name) {
                     faults.append(fault("/\(name)", "reserved_key", "\(name) is set by Chapar, from \"to\"."))
-                } else {
-                    let nearest = Suggestion.nearest(to: name, among: parts).map { "Did you mean \"\($0)\"? " } ?? ""
-                    faults.append(
-                        fault("/\(name)", "unknown_override", "\(nearest)Allowed: \(parts.joined(separator: ", ")).")
-                    )
+                } else if let nearest = misspelt(name) {
+                    let detail = "Did you mean \"\(nearest)\"? Allowed: \(parts.joined(separator: ", "))."
+                    faults.append(fault("/\(name)", "unknown_override", detail))
                 }
             }
         }
@@ -109,6 +108,21 @@ enum HMSCheck {
             )
         }
         return faults
+    }
+
+    /// Returns the known part that a name is a misspelling of; nil for a field that Huawei may have added.
+    private static func misspelt(_ name: String) -> String? {
+        Suggestion.nearest(to: name, among: parts).flatMap { name.hasPrefix("\($0)_") ? nil : $0 }
+    }
+
+    /// Warnings about a caller's own blocks: fields that are not known, and what iOS drops.
+    private static func warnings(_ overrides: JSONObject) -> [Finding] {
+        var warnings = APSWarnings.of(overrides["apns"]?["payload"]?["aps"], at: "#/overrides/hms/apns/payload/aps")
+        for (name, _) in overrides where !parts.contains(name) && misspelt(name) == nil {
+            let detail = "Chapar does not know this field: it goes to Huawei as it is, which may refuse the message."
+            warnings.append(fault("/\(name.jsonPointerStep)", "unknown_field", detail))
+        }
+        return warnings
     }
 
     /// Finds what is wrong with a caller's block for Apple's devices, whichever recipient the message goes to.

@@ -57,7 +57,8 @@ enum HMSPayloadTree {
     private static func android(_ request: PushRequest, tag: String, options: HMSOptions, now: Date) -> JSONObject {
         let notification = request.notification
         var android = JSONObject()
-        android["urgency"] = notification.priority == .high ? "HIGH" : "NORMAL"
+        // Nothing is shown for a silent message, and Huawei counts urgent messages against the app's right.
+        android["urgency"] = notification.priority == .high && !notification.isSilent ? "HIGH" : "NORMAL"
         if let category = notification.category, categories.contains(category.uppercased()) {
             android["category"] = .string(category.uppercased())
         }

@@ -21,6 +21,9 @@ enum HMSTarget: Sendable {
             }
     }
 
+    static let badTopic =
+        "A topic's name has 1 to 900 letters, Latin or Chinese, digits and -_.~%; a condition is like 'news' in topics."
+
     /// Returns whom a topic recipient means: a name, or an expression such as `'a' in topics || 'b' in topics`.
     static func topics(_ text: String) -> HMSTarget? {
         if isName(text) { return .topic(text) }

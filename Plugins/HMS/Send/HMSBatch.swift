@@ -202,8 +202,7 @@ struct HMSBatch {
     private static let badTopic = Refusal(
         .message,
         reason: "bad_topic",
-        detail:
-            "A topic's name has 1 to 900 letters, Latin or Chinese, digits and -_.~%; a condition is like 'news' in topics.",
+        detail: HMSTarget.badTopic,
         advice: .never
     )
 

@@ -6,8 +6,8 @@ internal import ChaparQueue
 
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///
-/// Each gets its own answer; an invalid one does not stop the others. If none is valid, the whole request is answered
-/// with 422 and uses up no idempotency key.
+/// Each gets its own answer; an invalid one does not stop the others, nor does one with a text that JSON cannot hold,
+/// such as half an emoji. If none is valid, the whole request is answered with 422 and uses up no idempotency key.
 package struct BatchAPI: AcceptingAPI {
     /// The most notifications of one request.
     static let maximumNotifications = 1000
@@ -115,8 +115,15 @@ package struct BatchAPI: AcceptingAPI {
                         count = index + 1
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
                         var own = RequestIssues(in: "notifications", at: index, after: listed)
-                        var draft = try reader.read(&scanner, &own)
-                        draft.resolveApp(scope.apps, &own)
+                        var draft = NotificationDraft()
+                        let mark = scanner.mark
+                        do throws(JSONSyntaxError) {
+                            draft = try reader.read(&scanner, &own)
+                            draft.resolveApp(scope.apps, &own)
+                        } catch {
+                            own = RequestIssues(in: "notifications", at: index, after: listed)
+                            try scanner.leave(error, from: mark, &own)
+                        }
                         items.append(Item(draft: draft, issues: own))
                         listed += own.list.count
                     }

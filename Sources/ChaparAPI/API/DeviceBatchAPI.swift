@@ -101,7 +101,15 @@ package struct DeviceBatchAPI: Sendable {
         _ scope: RequestScope
     ) throws(JSONSyntaxError) -> Item {
         var issues = RequestIssues(in: "devices", at: index, after: listed)
-        let change = try reader.read(&scanner, &issues)
+        var change = DeviceChange()
+        let mark = scanner.mark
+        do throws(JSONSyntaxError) {
+            change = try reader.read(&scanner, &issues)
+        } catch {
+            issues = RequestIssues(in: "devices", at: index, after: listed)
+            try scanner.leave(error, from: mark, &issues)
+            return Item(change: DeviceChange(), app: .default, issues: issues)
+        }
         change.checkRegistration(&issues)
         if change.id == nil, issues.isEmpty { issues.add("#/id", "missing", "The device's id is missing.") }
         if change.id == DeviceFieldRules.reservedID { issues.add("#/id", "bad_id", "The id is reserved.") }

@@ -132,7 +132,7 @@ package final class ReceiptsAPI: Sendable {
         guard let count else { return }
         logger.warning(
             "a receipt was refused",
-            metadata: ["backend": "\(name)", "code": "\(code)", "reason": "\(why)", "count": "\(count)"]
+            metadata: ["backend": "\(name)", "code": "\(code)", "reason": "\(why)", "count": .stringConvertible(count)]
         )
     }
 
@@ -154,7 +154,10 @@ package final class ReceiptsAPI: Sendable {
         await invalidate(receipts, results, backend, name, at: now)
         let strangers = results.count { $0 == .unknown }
         if strangers > 0 {
-            logger.debug("receipts of unknown messages", metadata: ["backend": "\(name)", "count": "\(strangers)"])
+            logger.debug(
+                "receipts of unknown messages",
+                metadata: ["backend": "\(name)", "count": .stringConvertible(strangers)]
+            )
         }
     }
 

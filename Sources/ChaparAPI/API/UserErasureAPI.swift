@@ -40,8 +40,8 @@ package struct UserErasureAPI: Sendable {
         logger.notice(
             "a user was erased",
             metadata: [
-                "user.hash": "\(hash)", "caller": "\(scope.caller.name)", "devices": "\(report.devices)",
-                "complete": "\(report.isComplete)",
+                "user.hash": "\(hash)", "caller": "\(scope.caller.name)", "devices": .stringConvertible(report.devices),
+                "complete": .stringConvertible(report.isComplete),
             ]
         )
         let store = state.snapshot.configuration.store

@@ -192,3 +192,18 @@ private func unknownField<Field: RequestField>(_ name: String, _ type: Field.Typ
     return didYouMean(name, known, renamed: Field.renamed)
         ?? "There is no such field here. Known: \(known.joined(separator: ", "))."
 }
+
+extension JSONScanner {
+    /// Skips an element of a batch, of which a text is at fault, and makes that an issue of the element alone; throws
+    /// every other error again.
+    mutating func leave(
+        _ fault: JSONSyntaxError,
+        from mark: Mark,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) {
+        try skip(fault, from: mark)
+        let element = slice(mark.offset..<offset)
+        let place = JSONSyntaxError(offset: fault.offset - mark.offset, expected: fault.expected)
+        issues.add(place.pointer(in: element), "malformed_text", fault.problemOfText)
+    }
+}

@@ -6,7 +6,8 @@ internal import ChaparCore
 /// A text that one of them accepts is a token; only one that all of them refuse is not. Without such a backend every
 /// text that is not blank is accepted, since the registry may know more services than are configured now.
 struct TokenCheck: Sendable {
-    private let backends: [TokenService: [any PushBackend]]
+    /// The backends of each service: an array, since comparing a few names costs less than hashing one.
+    private let backends: [(service: TokenService, backends: [any PushBackend])]
 
     init(_ snapshot: GatewaySnapshot) {
         var backends: [TokenService: [any PushBackend]] = [:]
@@ -15,13 +16,28 @@ struct TokenCheck: Sendable {
                 backends[service, default: []].append(configured.backend)
             }
         }
-        self.backends = backends
+        self.backends = backends.map { ($0, $1) }
+    }
+
+    /// Returns the token in the form that its platform requires, or throws why it is none.
+    ///
+    /// Called for each token of each notification.
+    func form(of token: DeviceToken) throws(InvalidToken) -> DeviceToken {
+        guard !token.isBlank else { throw InvalidToken(token.service, "it is blank") }
+        guard let own = backends.first(where: { $0.service == token.service })?.backends else { return token }
+        // Almost always the first backend accepts the token, with nothing else to ask.
+        do throws(InvalidToken) {
+            return try own[0].checked(token)
+        } catch {
+            guard own.count > 1 else { throw error }
+            return try own.checked(token)
+        }
     }
 
     /// Returns the token in the form that its platform requires.
     func check(_ token: DeviceToken) -> Result<DeviceToken, InvalidToken> {
         do throws(InvalidToken) {
-            return .success(try (backends[token.service] ?? []).checked(token))
+            return .success(try form(of: token))
         } catch {
             return .failure(error)
         }

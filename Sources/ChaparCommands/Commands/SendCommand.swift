@@ -35,6 +35,14 @@ struct SendCommand: AsyncParsableCommand {
     @Option(help: "The form of the input: csv or ndjson. Default: by its name, else ndjson.")
     var inputFormat: Format?
 
+    @Flag(
+        help: "Send each line as it comes, before the whole input is known to be readable: for a pipe without an end."
+    )
+    var stream = false
+
+    @Flag(help: "Send lines of the input that repeat an earlier one, too.")
+    var keepRepeats = false
+
     @Flag(help: "Send nothing; print the requests that the platforms would get, credentials hidden.")
     var dryRun = false
 
@@ -64,6 +72,9 @@ struct SendCommand: AsyncParsableCommand {
         }
         if text != nil, message.body != nil { throw ValidationError("Give the text once: as argument or as --body.") }
         if input == "-", text == "-" { throw ValidationError("stdin can be the input or the text, not both.") }
+        if input == nil, stream || keepRepeats {
+            throw ValidationError("--stream and --keep-repeats are about the lines of --input.")
+        }
         if dryRun, gateway.named != nil { throw ValidationError("--dry-run shows platform requests; leave --url out.") }
         if let wait, !(0...86400).contains(wait) { throw ValidationError("--wait is 0 to 86400 seconds.") }
     }
@@ -127,14 +138,18 @@ struct SendCommand: AsyncParsableCommand {
         var file = try InputFile(
             input,
             format: inputFormat.map { $0 == .csv ? .csv : .ndjson },
-            base: base
+            base: base,
+            isStream: stream
         )
         defer { file.close() }
+        var seen = SeenLines()
         var bar = ProgressBar(isShown: true)
         var batch: [NumberedMessage] = []
         while let line = try file.next() {
             switch line.result {
-            case .success(let request): batch.append(NumberedMessage(line: line.number, request: request))
+            case .success(let request):
+                guard keepRepeats || seen.isNew(request, line: line.number) else { continue }
+                batch.append(NumberedMessage(line: line.number, request: request))
             case .failure(let failure):
                 show([
                     SendResult(
@@ -154,6 +169,7 @@ struct SendCommand: AsyncParsableCommand {
         }
         if !batch.isEmpty { try await sender.send(batch, report: show) }
         bar.update(done: tally.total, fraction: file.size.map { _ in 1 }, isLast: true)
+        if let warning = seen.warning { Shell.complain(warning) }
     }
 
     private static func standardInput() throws -> String {

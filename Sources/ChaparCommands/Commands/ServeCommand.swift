@@ -189,12 +189,15 @@ private final class ListeningAddress: Sendable {
     func announce(_ port: Int, _ logger: Logger) {
         let (server, scheme) = server.withLock { $0 }
         if let path = server.unixSocket {
-            logger.notice("listening", metadata: ["unix_socket": "\(path)", "pid": "\(getpid())"])
+            logger.notice("listening", metadata: ["unix_socket": "\(path)", "pid": .stringConvertible(getpid())])
             if isPrinted { Shell.print(["unix_socket": .string(path), "pid": .integer(Int64(getpid()))]) }
         } else {
             let name = server.host.contains(":") ? "[\(server.host)]" : server.host
             let url = "\(scheme)://\(name):\(port)"
-            logger.notice("listening", metadata: ["url": "\(url)", "port": "\(port)", "pid": "\(getpid())"])
+            logger.notice(
+                "listening",
+                metadata: ["url": "\(url)", "port": .stringConvertible(port), "pid": .stringConvertible(getpid())]
+            )
             if isPrinted {
                 Shell.print([
                     "url": .string(url), "port": .integer(Int64(port)), "pid": .integer(Int64(getpid())),

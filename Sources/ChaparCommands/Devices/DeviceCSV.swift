@@ -17,7 +17,7 @@ enum DeviceCSV {
     static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
         for (position, heading) in headings.enumerated() {
             guard columns.contains(heading) || TokenService.named(heading) != nil else {
-                let hint = Suggestion.nearest(to: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""
+                let hint = CSVHeading.meant(by: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""
                 throw CommandFailure(
                     "\(file):1: unknown heading \"\(heading)\". \(hint)Known: \(columns.joined(separator: ", ")).",
                     .usage

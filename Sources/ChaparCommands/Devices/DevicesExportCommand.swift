@@ -65,7 +65,7 @@ struct DevicesExportCommand: AsyncParsableCommand {
                 bar.update(done: done, fraction: nil)
             } while cursor != nil
             isOpen = false
-            guard fclose(handle) == 0 else { throw CommandFailure.system("write the devices") }
+            guard fclose(handle) == 0 else { throw Self.failure() }
             try part?.publish()
             isWhole = true
             bar.update(done: done, fraction: nil, isLast: true)
@@ -79,9 +79,14 @@ struct DevicesExportCommand: AsyncParsableCommand {
         }
     }
 
+    /// Returns the error of a failed write: success when the reader of a pipe has closed it, since it has all it wants.
+    private static func failure() -> any Error {
+        errno == EPIPE ? ExitStatus.success : CommandFailure.system("write the devices")
+    }
+
     private static func write(_ line: String, to handle: UnsafeMutablePointer<FILE>) throws {
         var line = line + "\n"
         let isWritten = line.withUTF8 { fwrite($0.baseAddress, 1, $0.count, handle) == $0.count }
-        guard isWritten else { throw CommandFailure.system("write the devices") }
+        guard isWritten else { throw Self.failure() }
     }
 }

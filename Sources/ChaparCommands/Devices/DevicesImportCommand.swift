@@ -12,7 +12,8 @@ struct DevicesImportCommand: AsyncParsableCommand {
             CSV: the first line names the columns, of \(DeviceCSV.columns.joined(separator: ", ")); \
             tags are separated by |. Only id is needed. A token of a CSV file counts as registered now.
 
-            Devices that exist are replaced. Wrong lines are named and left out.
+            Devices that exist are replaced. Wrong lines are named and left out. A file that is not in UTF-8, or has a \
+            quotation mark that nothing closes, is refused before anything is registered.
             """
     )
 
@@ -21,6 +22,9 @@ struct DevicesImportCommand: AsyncParsableCommand {
 
     @Option(help: "The form of the file: csv or ndjson. Default: by its name, else ndjson.")
     var format: SendCommand.Format?
+
+    @Flag(help: "Import each line as it comes, before the whole input is known to be readable.")
+    var stream = false
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
@@ -40,7 +44,12 @@ struct DevicesImportCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var input = try InputFile(file, format: format.map { $0 == .csv ? .csv : .ndjson }, rows: .devices)
+        var input = try InputFile(
+            file,
+            format: format.map { $0 == .csv ? .csv : .ndjson },
+            rows: .devices,
+            isStream: stream
+        )
         defer { input.close() }
         var tally = Tally()
         var bar = ProgressBar(isShown: true)

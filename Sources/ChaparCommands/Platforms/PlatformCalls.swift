@@ -45,14 +45,19 @@ enum TokenArguments {
         return ["token": .string(String(text.dropFirst(service.count + 1))), "service": .string(String(service))]
     }
 
-    /// Returns the lines of a file, or of stdin for `-`, without empty ones.
+    /// Returns the lines of a file, or of stdin for `-`, each once and without empty ones; a warning counts repeats.
     static func lines(of path: String) throws -> [String] {
         let data =
             path == "-"
             ? FileHandle.standardInput.readDataToEndOfFile() : FileManager.default.contents(atPath: path)
         guard let data else { throw CommandFailure("cannot read \(path)", .usage) }
-        return try UTF8Text.whole(data, of: path == "-" ? "stdin" : path).split(whereSeparator: \.isNewline)
+        let lines = try UTF8Text.whole(data, of: path == "-" ? "stdin" : path).split(whereSeparator: \.isNewline)
             .map { $0.trimmingCharacters(in: .whitespaces) }.filter { !$0.isEmpty }
+        var seen: Set<String> = []
+        let distinct = lines.filter { seen.insert($0).inserted }
+        let repeats = lines.count - distinct.count
+        if repeats > 0 { Shell.complain("\(repeats) repeated tokens were left out") }
+        return distinct
     }
 
     /// Returns the only token of a command: its argument, or the only line of stdin for `-`.

@@ -120,7 +120,10 @@ struct GatewayAssembly: Sendable {
             for issue in error.issues {
                 logger.error("the new configuration is wrong", metadata: ["issue": "\(issue)"])
             }
-            logger.error("nothing was reloaded", metadata: ["file": "\(path)", "mistakes": "\(error.issues.count)"])
+            logger.error(
+                "nothing was reloaded",
+                metadata: ["file": "\(path)", "mistakes": .stringConvertible(error.issues.count)]
+            )
         }
     }
 

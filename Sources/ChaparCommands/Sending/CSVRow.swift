@@ -1,53 +1,10 @@
 import ChaparCore
 
-/// Reads and writes records of comma-separated values (RFC 4180).
-enum CSV {
-    /// Returns the fields; doubled quotation marks within a quoted field stand for one.
-    ///
-    /// It works on Unicode scalars: to Swift a comma and a combining mark after it are one character, which is no
-    /// comma.
-    static func fields(_ record: String) -> [String] {
-        var fields: [String] = []
-        var field = String.UnicodeScalarView()
-        var isQuoted = false
-        var rest = record.unicodeScalars.makeIterator()
-        var pending = rest.next()
-        while let scalar = pending {
-            pending = rest.next()
-            switch (scalar, isQuoted) {
-            case ("\"", true) where pending == "\"":
-                field.append("\"")
-                pending = rest.next()
-            case ("\"", true): isQuoted = false
-            case ("\"", false) where field.isEmpty: isQuoted = true
-            case (",", false):
-                fields.append(String(field))
-                field = String.UnicodeScalarView()
-            default: field.append(scalar)
-            }
-        }
-        fields.append(String(field))
-        return fields
-    }
-
-    /// Returns a field as it stands in a record: in quotation marks where it needs them.
-    static func quoted(_ field: String) -> String {
-        let needsMarks: [UInt8] = [UInt8(ascii: ","), UInt8(ascii: "\""), UInt8(ascii: "\n"), UInt8(ascii: "\r")]
-        guard field.utf8.contains(where: needsMarks.contains) else { return field }
-        var quoted = "\"".unicodeScalars
-        for scalar in field.unicodeScalars {
-            if scalar == "\"" { quoted.append(scalar) }
-            quoted.append(scalar)
-        }
-        return String(quoted) + "\""
-    }
-}
-
 /// The request of the API that a row with headings stands for.
 ///
 /// An empty field sets nothing.
 enum CSVRow {
-    private static let audience = ["service", "token", "to"]
+    private static let audience = ["service", "token", "to", "user", "device"]
     private static let content = ["title", "subtitle", "body", "image", "sound", "category", "click_url"]
     private static let options = ["priority", "collapse_id", "send_at"]
     private static let names = audience + content + options + ["badge", "ttl", "app", "route", "backend"]
@@ -55,7 +12,7 @@ enum CSVRow {
     /// Throws for headings that have no meaning.
     static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
         for heading in headings where !names.contains(heading) && !heading.hasPrefix("data.") {
-            let hint = Suggestion.nearest(to: heading, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
+            let hint = CSVHeading.meant(by: heading, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
             throw CommandFailure(
                 "\(file):1: unknown heading \"\(heading)\". \(hint)Known: \(names.joined(separator: ", ")), data.NAME.",
                 .usage
@@ -83,13 +40,23 @@ enum CSVRow {
         options["ttl"] = try number("ttl", values)
         if !data.isEmpty { content["data"] = .object(data) }
         var request = JSONObject()
-        if let recipient = try recipient(values) { request["to"] = ["tokens": [recipient]] }
+        request["to"] = try audience(values)
         if !content.isEmpty { request["content"] = .object(content) }
         if !options.isEmpty { request["options"] = .object(options) }
         request["app"] = values["app"].map { .string($0) }
         request["route"] = values["route"].map { .string($0) }
         request["backend"] = values["backend"].map { .string($0) }
         return request
+    }
+
+    private static func audience(_ values: [String: String]) throws(CommandFailure) -> JSONValue? {
+        let forms = ["to", "token", "user", "device"].filter { values[$0] != nil }
+        guard forms.count < 2 else {
+            throw CommandFailure("say in one column who gets it, not in \(forms.joined(separator: " and "))", .usage)
+        }
+        if let user = values["user"] { return ["users": [.string(user)]] }
+        if let device = values["device"] { return ["devices": [.string(device)]] }
+        return try recipient(values).map { ["tokens": [$0]] }
     }
 
     private static func recipient(_ values: [String: String]) throws(CommandFailure) -> JSONValue? {
@@ -112,5 +79,24 @@ enum CSVRow {
             throw CommandFailure("\(name) must be a whole number, not \"\(text)\"", .usage)
         }
         return .integer(number)
+    }
+}
+
+/// Headings of other programs' exports that mean one of ours.
+enum CSVHeading {
+    private static let others: [String: [String]] = [
+        "device_id": ["device", "id"], "deviceid": ["device", "id"], "user_id": ["user"], "userid": ["user"],
+        "external_id": ["user"], "external_user_id": ["user"], "device_token": ["token"], "push_token": ["token"],
+        "registration_id": ["token"], "message": ["body"], "text": ["body"], "content": ["body"], "subject": ["title"],
+        "heading": ["title"], "url": ["click_url"], "picture": ["image"], "timezone": ["time_zone"],
+        "language": ["locale"], "provider": ["service"],
+    ]
+
+    /// Returns the known heading that another one stands for, or is a misspelling of; nil for none.
+    static func meant(by heading: String, among known: [String]) -> String? {
+        let plain = String(heading.lowercased().map { $0 == " " || $0 == "-" ? "_" : $0 })
+        if known.contains(plain) { return plain }
+        if let other = others[plain]?.first(where: known.contains) { return other }
+        return Suggestion.nearest(to: heading, among: known)
     }
 }

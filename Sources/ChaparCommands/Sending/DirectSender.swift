@@ -35,6 +35,10 @@ struct DirectSender: MessageSender {
                     snapshot: snapshot,
                     knownKinds: kinds
                 )
+                for warning in request.warnings {
+                    let sentence = "\(warning.pointer): \(warning.detail)".onOneLine
+                    Shell.complain("line \(message.line): warning: \(sentence)")
+                }
                 for (recipient, plan) in request.recipients {
                     pending.append(
                         Pending(request: requests.count, line: message.line, recipient: recipient, plan: plan)

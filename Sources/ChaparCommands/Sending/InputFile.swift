@@ -1,12 +1,13 @@
 import Foundation
 import ChaparCore
 
-/// Reads messages or devices from a CSV or NDJSON file or from stdin, line by line, so that a file of any length needs
+/// Reads messages or devices from a CSV or NDJSON file or from stdin, line by line, so that input of any length needs
 /// little memory.
 ///
-/// A line of NDJSON is an object of the API; a row of CSV names fields by its headings. Flags fill the fields that a
-/// line leaves out. The text must be UTF-8: a file is read once to check that before its first line is returned, a pipe
-/// line by line.
+/// A line of NDJSON is an object of the API; a row of CSV names fields by its headings, which also tell whether commas,
+/// semicolons or tabs separate the columns. Flags fill the fields that a line leaves out. The text must be UTF-8. The
+/// whole input is checked before its first line is returned, a pipe by way of a temporary file: half of it must not
+/// have gone out when the rest turns out to be in another encoding. A stream is checked line by line.
 struct InputFile {
     /// One message with the line it came from.
     struct Line {
@@ -44,92 +45,171 @@ struct InputFile {
         var openMark: Int?
     }
 
-    private static let limit = 4 << 20  // the most bytes of one line
-
     private let handle: UnsafeMutablePointer<FILE>
     private let base: JSONObject
     private let format: Format
     private let rows: Rows
     private let name: String
+    private var lines: LineReader
     private var headings: [String]?
-    private var number = 0
+    private var separator = UInt8(ascii: ",")
+    /// The position of the input's first byte.
+    private let start: Int
     /// The size in bytes; nil when it is unknown.
     let size: Int?
     /// The number of bytes read so far.
-    private(set) var consumed = 0
+    var consumed: Int { lines.consumed }
 
     /// Opens `path`, or stdin for `-`.
     ///
-    /// - Throws: `CommandFailure` when it cannot be read, or is a file that is not in UTF-8 or has a line that is too
-    ///   long.
-    init(_ path: String, format: Format?, rows: Rows = .messages, base: JSONObject = JSONObject()) throws {
+    /// - Parameters:
+    ///   - path: The path.
+    ///   - format: The form; nil tells it by the name.
+    ///   - rows: The meaning of the rows of a table.
+    ///   - base: The fields that a line may leave out.
+    ///   - isStream: Whether lines are returned before the whole input has been read.
+    /// - Throws: `CommandFailure` when it cannot be read. Unless it is a stream, also for text that is not UTF-8, a
+    ///   line that is too long, headings that mean nothing, or an open quotation mark.
+    init(
+        _ path: String,
+        format: Format?,
+        rows: Rows = .messages,
+        base: JSONObject = JSONObject(),
+        isStream: Bool = false
+    ) throws {
         self.rows = rows
-        name = path == "-" ? "stdin" : path
-        guard let handle = path == "-" ? fdopen(dup(STDIN_FILENO), "rb") : fopen(path, "rb") else {
-            throw CommandFailure.system("read \(path)", .usage)
-        }
-        self.handle = handle
-        let attributes = path == "-" ? nil : try? FileManager.default.attributesOfItem(atPath: path)
-        let isFile = attributes?[.type] as? FileAttributeType == .typeRegular
-        size = isFile ? (attributes?[.size] as? NSNumber)?.intValue : nil
         self.base = base
         self.format = format ?? (path.lowercased().hasSuffix(".csv") ? .csv : .ndjson)
-        guard isFile else { return }
+        name = path == "-" ? "stdin" : path
+        handle = try Self.open(path, name, isStream: isStream)
+        start = max(0, ftello(handle))
+        size = Self.size(of: handle).map { max(0, $0 - start) }
+        lines = LineReader(handle, name: name)
+        guard !isStream else { return }
         do {
-            while try line() != nil {}
+            try checkText()
+            if self.format == .csv { try checkTable() }
         } catch {
             close()
             throw error
         }
-        rewind(handle)
-        (number, consumed) = (0, 0)
+    }
+
+    /// Opens the input; what is no file, such as a pipe, is copied into one unless it is a stream.
+    private static func open(
+        _ path: String,
+        _ name: String,
+        isStream: Bool
+    ) throws(CommandFailure) -> UnsafeMutablePointer<FILE> {
+        guard let source = path == "-" ? fdopen(dup(STDIN_FILENO), "rb") : fopen(path, "rb") else {
+            throw CommandFailure.system("read \(path)", .usage)
+        }
+        guard !isStream, size(of: source) == nil else { return source }
+        defer { fclose(source) }
+        guard let copy = tmpfile() else { throw CommandFailure.system("keep \(name) in a temporary file") }
+        var buffer = [UInt8](repeating: 0, count: 1 << 16)
+        while true {
+            let count = fread(&buffer, 1, buffer.count, source)
+            guard count > 0 else { break }
+            guard fwrite(buffer, 1, count, copy) == count else {
+                let failure = CommandFailure.system("keep \(name) in a temporary file")
+                fclose(copy)
+                throw failure
+            }
+        }
+        guard ferror(source) == 0 else {
+            let failure = CommandFailure.system("read \(name)", .usage)
+            fclose(copy)
+            throw failure
+        }
+        rewind(copy)
+        return copy
+    }
+
+    /// Returns the size of a file; nil for anything else.
+    private static func size(of handle: UnsafeMutablePointer<FILE>) -> Int? {
+        var status = stat()
+        guard fstat(fileno(handle), &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+        return status.st_size
     }
 
     /// Closes the file.
     func close() { fclose(handle) }
 
+    /// Goes back to where the input began.
+    private mutating func restart() {
+        fseeko(handle, start, SEEK_SET)
+        lines = LineReader(handle, name: name)
+        headings = nil
+    }
+
+    /// Throws for text that is not UTF-8, with the first and the last line of it.
+    private mutating func checkText() throws(CommandFailure) {
+        var wrong = UTF8Text.WrongLines()
+        while let bytes = try lines.next() {
+            do throws(CommandFailure) {
+                _ = try UTF8Text.line(bytes, lines.number, of: name)
+            } catch {
+                wrong.add(error, line: lines.number)
+                // Text with zero bytes, such as UTF-16, has lines of another kind, which are not worth counting.
+                if bytes.contains(0) { break }
+            }
+        }
+        try wrong.end()
+        restart()
+    }
+
+    /// Throws for headings that mean nothing, and for a quotation mark that nothing closes.
+    private mutating func checkTable() throws(CommandFailure) {
+        if try readHeadings() {
+            while let record = try record() {
+                guard let mark = record.openMark else { continue }
+                throw CommandFailure("\(name):\(mark): \(openMark(from: mark)); nothing was used", .usage)
+            }
+        }
+        restart()
+    }
+
     /// Returns the next message; nil at the end.
-    mutating func next() throws -> Line? {
+    mutating func next() throws(CommandFailure) -> Line? {
         switch format {
         case .ndjson:
-            while let record = try record(quoted: false) {
+            while let record = try record() {
                 if record.text.allSatisfy(\.isWhitespace) { continue }
                 return Line(number: record.line, result: request(json: record.text))
             }
             return nil
         case .csv:
-            if headings == nil {
-                guard let first = try record(quoted: true) else { return nil }
-                if let mark = first.openMark { throw CommandFailure("\(name):\(mark): \(Self.openMark)", .usage) }
-                let fields = CSV.fields(first.text).map { $0.trimmingCharacters(in: .whitespaces) }
-                try checkSeparator(fields)
-                headings = fields
-                try rows.check(fields, name)
-            }
-            while let record = try record(quoted: true) {
-                if record.text.allSatisfy(\.isWhitespace) { continue }
+            if headings == nil, try !readHeadings() { return nil }
+            while let record = try record() {
                 if let mark = record.openMark {
-                    let reach =
-                        number > mark
-                        ? ": all up to the end, line \(number), counts as this field, and nothing of it was used" : ""
-                    return Line(number: mark, result: .failure(CommandFailure(Self.openMark + reach, .usage)))
+                    return Line(number: mark, result: .failure(CommandFailure(openMark(from: mark), .usage)))
                 }
-                return Line(number: record.line, result: request(row: CSV.fields(record.text), from: record.line))
+                let row = CSV.read(record.text, separator: separator)
+                // Spreadsheets write empty rows as separators alone.
+                if row.values.allSatisfy({ $0.allSatisfy(\.isWhitespace) }) { continue }
+                return Line(number: record.line, result: request(row, from: record.line))
             }
             return nil
         }
     }
 
-    /// Throws for a table whose columns are not separated by commas, as spreadsheets of many languages write it.
-    private func checkSeparator(_ headings: [String]) throws(CommandFailure) {
-        guard headings.count == 1, let heading = headings.first,
-            let separator = [";": "semicolons", "\t": "tabs"].first(where: { heading.contains($0.key) })?.value
-        else { return }
-        throw CommandFailure(
-            "\(name):1: the columns are separated by \(separator): write them with commas (in a spreadsheet: save as CSV, with the "
-                + "comma as the field separator), and without a line \"sep=\"",
-            .usage
-        )
+    /// Reads the headings and tells by them what separates the columns; returns false when there are none.
+    private mutating func readHeadings() throws(CommandFailure) -> Bool {
+        separator = UInt8(ascii: ",")
+        guard var first = try record() else { return false }
+        if let named = CSV.separator(namedBy: first.text) {
+            separator = named
+            guard let second = try record() else { return false }
+            first = second
+        } else {
+            separator = CSV.separator(of: first.text)
+        }
+        if let mark = first.openMark { throw CommandFailure("\(name):\(mark): \(openMark(from: mark))", .usage) }
+        let fields = CSV.fields(first.text, separator: separator).map { $0.trimmingCharacters(in: .whitespaces) }
+        headings = fields
+        try rows.check(fields, name)
+        return true
     }
 
     private func request(json line: String) -> Result<JSONObject, CommandFailure> {
@@ -140,60 +220,55 @@ struct InputFile {
         return .success(base.merging(object))
     }
 
-    private func request(row fields: [String], from line: Int) -> Result<JSONObject, CommandFailure> {
+    private func request(_ row: CSV.Fields, from line: Int) -> Result<JSONObject, CommandFailure> {
         let headings = headings ?? []
-        guard fields.count == headings.count else {
-            let reach = number > line ? "; its quotation marks reach to line \(number)" : ""
+        let reach = lines.number > line ? "; its quotation marks reach to line \(lines.number)" : ""
+        guard row.values.count == headings.count else {
+            let count = row.values.count
             return .failure(
-                CommandFailure("has \(fields.count) fields, the first line has \(headings.count)\(reach)", .usage)
+                CommandFailure("has \(count) fields, the first line has \(headings.count)\(reach)", .usage)
             )
         }
+        if let faulty = row.faulty {
+            let sentence = "has text after the closing quotation mark of field \(faulty): \(Self.doubled)\(reach)"
+            return .failure(CommandFailure(sentence, .usage))
+        }
         do throws(CommandFailure) {
-            return .success(base.merging(try rows.object(headings, fields)))
+            return .success(base.merging(try rows.object(headings, row.values)))
         } catch {
             return .failure(error)
         }
     }
 
-    private static let openMark =
-        "has a quotation mark that nothing closes (a field with one stands in marks, with that one doubled: \"5\"\" disk\")"
+    private static let doubled = "a field with a mark stands in marks, with that one doubled: \"5\"\" disk\""
 
-    /// Reads a record; with `quoted`, line breaks within quotation marks belong to it.
-    private mutating func record(quoted: Bool) throws -> Record? {
+    /// Returns the fault of a quotation mark that is open at the end of the input.
+    private func openMark(from mark: Int) -> String {
+        let number = lines.number
+        let reach = number > mark ? ": all up to the end, line \(number), counts as this field" : ""
+        return "has a quotation mark that nothing closes (\(Self.doubled))\(reach)"
+    }
+
+    /// Reads a record; in a table, line breaks within quotation marks belong to it.
+    private mutating func record() throws(CommandFailure) -> Record? {
         guard let text = try line() else { return nil }
-        var record = Record(text: text, line: number)
-        guard quoted, Self.quotationMarks(in: text) % 2 == 1 else { return record }
-        record.openMark = number
-        while record.openMark != nil, let more = try line() {
+        var record = Record(text: text, line: lines.number)
+        guard format == .csv else { return record }
+        var (position, _) = CSV.position(after: text, .start, separator: separator)
+        if position == .quoted { record.openMark = lines.number }
+        while position == .quoted, let more = try line() {
             record.text += "\n" + more
-            let marks = Self.quotationMarks(in: more)
-            if marks > 0 { record.openMark = marks % 2 == 1 ? nil : number }
-            guard record.text.utf8.count <= Self.limit else { throw tooLong(record.line) }
+            let (end, opens) = CSV.position(after: more, position, separator: separator)
+            position = end
+            if opens { record.openMark = lines.number }
+            if position != .quoted { record.openMark = nil }
+            guard record.text.utf8.count <= LineReader.limit else { throw LineReader.tooLong(name, record.line) }
         }
         return record
     }
 
-    private static func quotationMarks(in text: String) -> Int { text.utf8.count { $0 == UInt8(ascii: "\"") } }
-
-    private mutating func line() throws -> String? {
-        var buffer: UnsafeMutablePointer<CChar>?
-        var capacity = 0
-        defer { free(buffer) }
-        let count = getline(&buffer, &capacity, handle)
-        guard count >= 0, let buffer else {
-            guard ferror(handle) == 0 else { throw CommandFailure.system("read \(name)") }
-            return nil
-        }
-        number += 1
-        consumed += count
-        guard count <= Self.limit else { throw tooLong(number) }
-        var bytes = UnsafeRawBufferPointer(start: buffer, count: count)[...]
-        if bytes.last == UInt8(ascii: "\n") { bytes = bytes.dropLast() }
-        if bytes.last == UInt8(ascii: "\r") { bytes = bytes.dropLast() }
-        return try UTF8Text.line(bytes, number, of: name)
-    }
-
-    private func tooLong(_ line: Int) -> CommandFailure {
-        CommandFailure("\(name):\(line): the line is longer than \(Self.limit) bytes", .usage)
+    private mutating func line() throws(CommandFailure) -> String? {
+        guard let bytes = try lines.next() else { return nil }
+        return try UTF8Text.line(bytes, lines.number, of: name)
     }
 }

@@ -6,7 +6,7 @@ import Synchronization
 
 /// Writes log lines to stderr: for people, or one JSON object a line.
 ///
-/// Values arrive as text already: secrets are types that print redacted.
+/// In JSON numbers and Booleans are values of these types, lists are arrays. Secrets are types that print redacted.
 struct LogOutput: LogHandler {
     /// The level and format of logs, shared by all loggers of the program, so that a reload can change them.
     final class Settings: Sendable {
@@ -72,10 +72,29 @@ struct LogOutput: LogHandler {
         writer.string("\(event.message)")
         for (key, value) in metadata {
             writer.name(key)
-            writer.string("\(value)")
+            writer.raw(Self.json(value).bytes)
         }
         writer.endObject()
         return String(decoding: writer.bytes, as: UTF8.self)
+    }
+
+    /// Returns a value of metadata with its type; what has none of JSON's is a text.
+    private static func json(_ value: Logger.MetadataValue) -> JSONValue {
+        switch value {
+        case .string(let text): .string(text)
+        case .array(let values): .array(values.map(json))
+        case .dictionary(let members):
+            .object(
+                members.sorted { $0.key < $1.key }.reduce(into: JSONObject()) { $0[$1.key] = json($1.value) }
+            )
+        case .stringConvertible(let value):
+            switch value {
+            case let flag as Bool: .bool(flag)
+            case let number as any BinaryInteger: Int64(exactly: number).map { .integer($0) } ?? .string("\(number)")
+            case let number as Double: number.isFinite ? .double(number) : .string("\(number)")
+            default: .string("\(value)")
+            }
+        }
     }
 
     private func text(_ event: LogEvent, _ metadata: [(key: String, value: Logger.MetadataValue)]) -> String {

@@ -10,10 +10,39 @@ enum UTF8Text {
     static func whole(_ bytes: Data, of name: String) throws(CommandFailure) -> String {
         guard !isUTF16(bytes) else { throw refusal(name, 1, isUTF16: true) }
         var lines: [String] = []
+        var wrong = WrongLines()
         for line in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
-            lines.append(try self.line(line, lines.count + 1, of: name))
+            let number = lines.count + 1
+            do throws(CommandFailure) {
+                lines.append(try self.line(line, number, of: name))
+            } catch {
+                wrong.add(error, line: number)
+                lines.append("")
+            }
         }
+        try wrong.end()
         return lines.joined(separator: "\n")
+    }
+
+    /// The lines of a text that are not UTF-8: the first and the last are told.
+    struct WrongLines {
+        private var first: CommandFailure?
+        private var count = 0
+        private var last = 0
+
+        /// Adds the failure of a line.
+        mutating func add(_ failure: CommandFailure, line: Int) {
+            first = first ?? failure
+            (count, last) = (count + 1, line)
+        }
+
+        /// Throws when there is a wrong line.
+        func end() throws(CommandFailure) {
+            guard let first else { return }
+            guard count > 1 else { throw first }
+            let rest = "; \(count) lines are wrong, the last is line \(last)"
+            throw CommandFailure(first.description + rest, .usage)
+        }
     }
 
     /// Returns the text of one line, without its line break; `number` begins with 1.

@@ -40,10 +40,16 @@ public protocol PushBackend: Sendable {
     func tokenUse(of notification: PushNotification) -> TokenUse?
 
     /// Brings a device token to the form the platform requires, or throws why it is invalid; called before
-    /// registration.
+    /// registration and before a notification is accepted, so it must be cheap.
     ///
     /// Only for tokens of a service in ``audience``.
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken
+
+    /// Returns why the platform can have no topic of this name, and takes no such condition, as a sentence with the
+    /// fix; nil when a message can be sent to it.
+    ///
+    /// Called before a notification is accepted; it looks at the text only.
+    func problem(withTopic topic: String) -> String?
 
     /// The number of messages that can usefully be in flight now, by the peer's stream limit; nil when there is no such
     /// limit.
@@ -129,6 +135,8 @@ extension PushBackend {
     }
     /// Accepts any text.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken { token }
+    /// Returns nil: every topic can be sent to.
+    public func problem(withTopic topic: String) -> String? { nil }
     /// No limit known.
     public var window: Int? { nil }
     /// Each message is a request of its own.

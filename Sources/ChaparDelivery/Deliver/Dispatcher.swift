@@ -107,8 +107,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
         logger.notice(
             "what waits is tried again at once",
             metadata: [
-                "backend": "\(backend)", "ended": "\(result.ended.map(\.kind.rawValue))",
-                "kept": "\(result.kept.map(\.kind.rawValue))",
+                "backend": "\(backend)", "ended": .array(result.ended.map { .string($0.kind.rawValue) }),
+                "kept": .array(result.kept.map { .string($0.kind.rawValue) }),
             ]
         )
         return result

@@ -138,7 +138,7 @@ package final class GoneBackends: Sendable {
                 logger.warning(
                     "deliveries wait for a backend that is not configured",
                     metadata: [
-                        "backend": "\(name)", "waiting": "\(depth.waiting)",
+                        "backend": "\(name)", "waiting": .stringConvertible(depth.waiting),
                         "fix":
                             "configure it again, or settle them: chapar backends move \(name) OTHER, or drop \(name)",
                     ]
@@ -272,7 +272,7 @@ package final class GoneBackends: Sendable {
                     await forgetDropped(name)
                     logger.notice(
                         "deliveries were moved",
-                        metadata: ["from": "\(name)", "to": "\(other)", "deliveries": "\(moved)"]
+                        metadata: ["from": "\(name)", "to": "\(other)", "deliveries": .stringConvertible(moved)]
                     )
                     return moved
                 }
@@ -300,7 +300,10 @@ package final class GoneBackends: Sendable {
         } catch {
             throw .store(error)
         }
-        logger.notice("deliveries are dropped", metadata: ["backend": "\(name)", "deliveries": "\(waiting)"])
+        logger.notice(
+            "deliveries are dropped",
+            metadata: ["backend": "\(name)", "deliveries": .stringConvertible(waiting)]
+        )
         var rounds = WaitingRounds(interval: Self.interval)
         while await look(at: name, &rounds) == .more {}  // When the store fails, upkeep does the rest.
         return waiting

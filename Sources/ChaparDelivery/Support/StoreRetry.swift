@@ -54,7 +54,7 @@ struct StoreRetry: Sendable {
     }
 
     private func metadata(_ work: String, _ count: Int) -> Logger.Metadata {
-        ["work": "\(work)", "count": "\(count)"]
+        ["work": "\(work)", "count": .stringConvertible(count)]
     }
 }
 

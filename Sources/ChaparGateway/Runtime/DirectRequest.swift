@@ -13,8 +13,8 @@ package struct DirectRequest: Sendable {
     package let notification: PushNotification
     /// The recipients, each with the backends that its message goes through.
     package let recipients: [(recipient: Recipient, plan: DeliveryPlan)]
-    /// The fields that platforms would drop or change.
-    let warnings: [Finding]
+    /// The fields that platforms would drop or change, and recipients that are named twice.
+    package let warnings: [Finding]
 
     /// The mistakes of a request.
     package struct Refused: Error, Sendable {
@@ -61,6 +61,6 @@ package struct DirectRequest: Sendable {
             let plan = assignment.planOf.isEmpty ? 0 : Int(assignment.planOf[position])
             return (app.named(recipient), assignment.plans[plan])
         }
-        self.warnings = warnings
+        self.warnings = draft.warnings + warnings
     }
 }

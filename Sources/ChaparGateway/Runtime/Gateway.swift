@@ -153,6 +153,9 @@ public final class Gateway: Service {
         state.replace(snapshot)
         operations.install()
         dispatcher.install(snapshot)
-        logger.notice("configuration reloaded", metadata: ["backends": "\(snapshot.backends.map(\.name))"])
+        logger.notice(
+            "configuration reloaded",
+            metadata: ["backends": .array(snapshot.backends.map { .string($0.name) })]
+        )
     }
 }

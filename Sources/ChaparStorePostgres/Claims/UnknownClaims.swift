@@ -81,6 +81,6 @@ final class UnknownClaims: Sendable {
         }
         guard freed > 0 else { return }
         core.stirAll()
-        core.logger.notice("freed claims whose answers were lost", metadata: ["deliveries": "\(freed)"])
+        core.logger.notice("freed claims whose answers were lost", metadata: ["deliveries": .stringConvertible(freed)])
     }
 }

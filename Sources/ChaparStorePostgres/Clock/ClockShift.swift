@@ -66,7 +66,10 @@ struct ClockShift {
         guard let jump else { return false }
         core.ahead = ahead
         if jump != 0 {
-            core.logger.notice("the wall clock was set", metadata: ["clock.jump_seconds": "\(Double(jump) / 1_000)"])
+            core.logger.notice(
+                "the wall clock was set",
+                metadata: ["clock.jump_seconds": .stringConvertible(Double(jump) / 1_000)]
+            )
         }
         return true
     }

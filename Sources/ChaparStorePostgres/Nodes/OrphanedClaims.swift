@@ -34,7 +34,7 @@ struct OrphanedClaims {
         page = claimed.next
         if page == nil { (self.suspects, found) = (found, [:]) }
         guard freed > 0 else { return }
-        core.logger.notice("freed claims of a node that is gone", metadata: ["deliveries": "\(freed)"])
+        core.logger.notice("freed claims of a node that is gone", metadata: ["deliveries": .stringConvertible(freed)])
         core.stirAll()
     }
 }

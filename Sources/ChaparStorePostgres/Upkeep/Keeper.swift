@@ -133,7 +133,7 @@ struct Keeper {
         if freed.deliveries > 0 {
             core.logger.notice(
                 "took over what a dead node had claimed",
-                metadata: ["deliveries": "\(freed.deliveries)"]
+                metadata: ["deliveries": .stringConvertible(freed.deliveries)]
             )
             core.stirAll()
         }

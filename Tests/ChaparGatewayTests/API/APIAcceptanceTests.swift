@@ -177,6 +177,42 @@ struct APIAcceptanceTests {
         #expect(strict.store.accepted.isEmpty)
     }
 
+    @Test(
+        "is warned of a number in its data that is rounded",
+        arguments: [
+            ("18446744073709551615", true), ("[{\"a\":9223372036854775808}]", true), ("9223372036854775807", false),
+            ("0.5", false), ("\"18446744073709551615\"", false),
+        ]
+    )
+    func rounded(value: String, isWarned: Bool) async throws {
+        let content = "{\"title\":\"x\",\"data\":{\"n\":\(value)}}"
+        let reply = try await APIHarness().post(APIHarness.sample(content: content))
+        let warnings = (reply.json["warnings"]?.arrayValue ?? []).filter { $0["code"] == "number_rounded" }
+        #expect(warnings.map { $0["pointer"]?.stringValue } == (isWarned ? ["#/content/data/n"] : []), "\(reply.text)")
+    }
+
+    @Test("may have a byte order mark before it")
+    func byteOrderMark() async throws {
+        let harness = APIHarness()
+        #expect(try await harness.post("\u{FEFF}" + APIHarness.sample()).status == 202)
+        let stored = try #require(harness.store.accepted.first)
+        #expect(try JSONValue(parsing: stored.content)["content"] != nil)
+    }
+
+    @Test(
+        "is warned of a text that is empty",
+        arguments: [
+            (#"{"title":"","body":"x"}"#, ["#/content/title"]), (#"{"title":"x","body":""}"#, ["#/content/body"]),
+            (#"{"title":{"default":"x","fa":""}}"#, ["#/content/title/fa"]), (#"{"title":"x","body":"y"}"#, []),
+        ]
+    )
+    func emptyText(content: String, pointers: [String]) async throws {
+        let reply = try await APIHarness().post(APIHarness.sample(content: content))
+        #expect(reply.status == 202, "\(reply.text)")
+        let warnings = (reply.json["warnings"]?.arrayValue ?? []).filter { $0["code"] == "empty_text" }
+        #expect(warnings.map { $0["pointer"]?.stringValue } == pointers)
+    }
+
     @Test("is accepted with a warning when only a fallback could not take it")
     func fallbackFault() async throws {
         var crm = StubBackend.crm

@@ -45,20 +45,43 @@ struct APIBatchTests {
         #expect(harness.store.accepted.count == 2)
     }
 
-    @Test("of which a text has more marks in a row than any language is refused with the place of that text")
-    func marks() async throws {
+    static let oddTexts: [(String, String)] = [
+        ("Z" + String(repeating: "\u{301}", count: 31), "30 combining marks"), (#"half \ud83d"#, "a low surrogate"),
+        (#"\udc00"#, "a Unicode scalar"), ("a\u{1}b", "an escaped control character"),
+        (#"\ud83d, \"{[\\\" "#, "a low surrogate"),
+    ]
+
+    @Test("of which one text is none refuses that notification alone, with the place of the text", arguments: oddTexts)
+    func oddText(text: String, words: String) async throws {
         let harness = APIHarness()
-        let text = "Z" + String(repeating: "\u{301}", count: 31)
         let odd = APIHarness.sample(content: "{\"title\":\"\(text)\"}")
         let reply = try await send(harness, [APIHarness.sample(), odd, APIHarness.sample()])
-        #expect(reply.status == 400)
-        #expect(reply.code == "not_json")
-        let detail = reply.json["detail"]?.stringValue ?? ""
-        #expect(
-            detail.contains("#/notifications/1/content/title") && detail.contains("30 combining marks"),
-            "\(detail)"
-        )
+        #expect(reply.status == 202 && reply.json["accepted"] == 2 && reply.json["refused"] == 1, "\(reply.text)")
+        let items = try #require(reply.json["notifications"]?.arrayValue)
+        #expect(items.map { $0["status"] } == [202, 422, 202])
+        let problem = items[1]["problem"]
+        #expect(APIHarness.errors(of: problem) == ["#/notifications/1/content/title malformed_text"], "\(reply.text)")
+        let detail = problem?["errors"]?.arrayValue?.first?["detail"]?.stringValue ?? ""
+        #expect(detail.contains(words), "\(detail)")
+        #expect(harness.store.accepted.count == 2)
+    }
+
+    @Test("of which one is no JSON is refused as a whole, with the place", arguments: [#"{"to":}"#, #"{"to":"\ud800"#])
+    func notJSON(odd: String) async throws {
+        let harness = APIHarness()
+        let reply = try await send(harness, [APIHarness.sample(), odd])
+        #expect(reply.status == 400 && reply.code == "not_json", "\(reply.text)")
         #expect(harness.store.accepted.isEmpty)
+    }
+
+    @Test("of devices, of which one text is none, registers the others")
+    func oddDevice() async throws {
+        let harness = APIHarness()
+        let body = #"{"devices":[{"id":"a"},{"id":"b","user":"\ud83d"},{"id":"c"}]}"#
+        let reply = try await harness.send(.post, "/v1/devices/batch", body)
+        #expect(reply.json["created"] == 2 && reply.json["refused"] == 1, "\(reply.text)")
+        let problem = reply.json["devices"]?.arrayValue?[1]["problem"]
+        #expect(APIHarness.errors(of: problem) == ["#/devices/1/user malformed_text"], "\(reply.text)")
     }
 
     @Test("of wrong notifications only is refused as a whole, with the problem of each, and uses up no key")

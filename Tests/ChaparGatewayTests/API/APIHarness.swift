@@ -244,7 +244,7 @@ struct StubBackend: PushBackend {
     var audience: BackendAudience
     var finding: @Sendable (PushNotification) -> PayloadCheck = { _ in PayloadCheck() }
     var health = BackendHealth()
-    /// A text that is no token; others are brought to lower case where there is one.
+    /// A text that is no token and no topic; other tokens are brought to lower case where there is one.
     var malformed: String?
     var receipts: (any ReceiptReader)?
     var clicks: (any ClickReader)?
@@ -259,6 +259,8 @@ struct StubBackend: PushBackend {
         if token.value == malformed { throw InvalidToken(token.service, "it is malformed") }
         return DeviceToken(token.value.lowercased(), service: token.service)
     }
+
+    func problem(withTopic topic: String) -> String? { topic == malformed ? "It is malformed." : nil }
 
     static let ios = StubBackend(
         name: "ios",

@@ -60,15 +60,11 @@ struct APIValidationTests {
         .to(#"{"tokens":[{"token":"x","service":"ios-apn"}]}"#, "#/to/tokens/0/service unknown_service"),
         .to(#"{"tokens":[{"token":"x","service":"web-push"}]}"#, "#/to/tokens/0/service unknown_service"),
         .to(#"{"tokens":[{"token":"x","service":"ios-apns","app":1}]}"#, "#/to/tokens/0/app unknown_field"),
-        .to(
-            #"{"tokens":[{"token":"x","service":"ios-apns"},{"token":"x","service":"ios-apns"}]}"#,
-            "#/to/tokens/1 repeated_recipient"
-        ),
         .to(#"{"topic":""}"#, "#/to/topic empty"),
         .to(#"{"tags":{}}"#, "#/to/tags audience_empty"),
         .to(#"{"tags":{"every":["a"]}}"#, "#/to/tags/every unknown_field"),
         .to(#"{"tags":{"all":[""]}}"#, "#/to/tags/all/0 empty"),
-        .to(#"{"users":["u","u"]}"#, "#/to/users/1 repeated_recipient", "#/to/users audience_empty"),
+        .to(#"{"users":["u","u"]}"#, "#/to/users audience_empty"),
         .to(#"{"platform_ids":["p"]}"#, "#/backend backend_missing"),
         .to(#"{"devices":["d"]}"#, "#/to/devices/0 unknown_device"),
         .to(#"{"users":["u"]}"#, "#/to/users audience_empty"),

@@ -35,6 +35,13 @@ package struct PayloadInspection {
                 for warning in finding.warnings { add(Self.naming(name, warning)) }
             }
         }
+        for (name, value) in notification.data where value.isRounded {
+            let detail = "A number beyond 64 bits is rounded: send it as a text."
+            let pointer = "#/content/data/\(pointerStep(name))"
+            warnings.append(Finding(pointer: pointer, code: "number_rounded", detail: detail))
+        }
+        if let title = notification.title { warn(of: title, "title") }
+        if let body = notification.body { warn(of: body, "body") }
         if gateway.configuration.queue.payloadCheck == .strict {
             for warning in warnings { issues.add(warning) }
         }
@@ -46,9 +53,37 @@ package struct PayloadInspection {
         if !warnings.contains(warning) { warnings.append(warning) }
     }
 
+    /// Warns of a text that is empty in some language: most phones show nothing for it, or an empty line.
+    private mutating func warn(of text: LocalizedText, _ field: String) {
+        let language: String?
+        switch text {
+        case .plain(let text):
+            guard text.isEmpty else { return }
+            language = nil
+        case .localized(let fallback, let languages):
+            guard fallback.isEmpty || languages.values.contains("") else { return }
+            language = fallback.isEmpty ? "default" : languages.filter(\.value.isEmpty).keys.min()
+        }
+        let detail = "The text is empty: leave it out, or give one."
+        let step = language.map { "/\($0.jsonPointerStep)" } ?? ""
+        warnings.append(Finding(pointer: "#/content/\(field)\(step)", code: "empty_text", detail: detail))
+    }
+
     private static func naming(_ backend: String, _ finding: Finding, prefix: String = "") -> Finding {
         var finding = finding
         finding.detail = "\(prefix)\(backend): \(finding.detail)"
         return finding
+    }
+}
+
+extension JSONValue {
+    /// Whether it is, or holds, a whole number that fits no signed integer of 64 bits, so that it was rounded.
+    fileprivate var isRounded: Bool {
+        switch self {
+        case .double(let number): abs(number) >= 0x1p63
+        case .array(let values): values.contains(where: \.isRounded)
+        case .object(let members): members.contains { $0.value.isRounded }
+        case .null, .bool, .integer, .string: false
+        }
     }
 }

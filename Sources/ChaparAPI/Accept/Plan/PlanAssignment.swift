@@ -46,6 +46,7 @@ package struct PlanAssignment {
                 planOf = Array(positions)
                 recipients = Array(repeating: first, count: positions.count)
             }
+            checkTopic(first, routing, draft, &issues)
             checkBroadcast(first, routing, caller, draft, &issues)
             return
         }
@@ -89,7 +90,7 @@ package struct PlanAssignment {
         do throws(RoutingTable.Failure) {
             return positions(of: try routing.routing(for: recipient, choice), &issues)
         } catch {
-            Self.report(error, recipient, draft.pointer(ofRecipient: index), &issues)
+            Self.report(error, recipient, draft.pointer(ofRecipient: draft.position(ofRecipient: index)), &issues)
             return nil
         }
     }
@@ -117,6 +118,20 @@ package struct PlanAssignment {
             plans.append(found.plan)
         }
         return first..<UInt8(clamping: plans.count)
+    }
+
+    /// Refuses a topic or condition that the platform of a plan's first backend cannot have: every attempt would fail.
+    private func checkTopic(
+        _ recipient: Recipient,
+        _ routing: RoutingTable,
+        _ draft: NotificationDraft,
+        _ issues: inout RequestIssues
+    ) {
+        guard case .topic(let name) = recipient else { return }
+        for backend in Set(plans.compactMap(\.backends.first)).sorted() {
+            guard let problem = routing.backend(backend)?.problem(withTopic: name) else { continue }
+            issues.add(draft.pointer(ofRecipient: 0), "malformed_topic", "\(backend): \(problem)")
+        }
     }
 
     /// Refuses a message to every user of a platform unless the caller has the scope and each backend's section allows

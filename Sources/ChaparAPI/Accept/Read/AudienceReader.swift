@@ -33,10 +33,11 @@ enum AudienceReader {
         static let names = ["all", "any", "none"]
     }
 
-    /// Reads the next value, an object.
+    /// Reads the next value, an object; `check` brings tokens to the form of their platform.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
+        _ check: TokenCheck,
         into draft: inout NotificationDraft
     ) throws(JSONSyntaxError) {
         var forms = 0
@@ -47,10 +48,10 @@ enum AudienceReader {
             guard forms == 1 else { return try scanner.skip() }
             draft.audienceField = Field.names[field.rawValue]
             switch field {
-            case .tokens: draft.recipients = try tokens(&scanner, &issues)
-            case .devices: draft.recipients = try names(&scanner, &issues, "devices", Recipient.device)
-            case .users: draft.recipients = try names(&scanner, &issues, "users", Recipient.user)
-            case .platformIDs: draft.recipients = try names(&scanner, &issues, "platform_ids", Recipient.platformID)
+            case .tokens: try tokens(&scanner, &issues, check, into: &draft)
+            case .devices: try names(&scanner, &issues, "devices", Recipient.device, into: &draft)
+            case .users: try names(&scanner, &issues, "users", Recipient.user, into: &draft)
+            case .platformIDs: try names(&scanner, &issues, "platform_ids", Recipient.platformID, into: &draft)
             case .activity:
                 let name = try scanner.identifier(&issues, "#/to/activity", limit: Device.maximumIDBytes)
                 if let name, !Device.isID(name) {
@@ -80,23 +81,25 @@ enum AudienceReader {
 
     private static func tokens(
         _ scanner: inout JSONScanner,
-        _ issues: inout RequestIssues
-    ) throws(JSONSyntaxError) -> [Recipient] {
+        _ issues: inout RequestIssues,
+        _ check: TokenCheck,
+        into draft: inout NotificationDraft
+    ) throws(JSONSyntaxError) {
         var recipients: [Recipient] = []
         var count = 0
         let isArray = try scanner.elements(&issues, "#/to/tokens") {
             (scanner, issues, index) throws(JSONSyntaxError) in
             count = index + 1
             guard count <= maximumRecipients else { return try scanner.skip() }
-            if let token = try token(&scanner, &issues, index) { recipients.append(.token(token)) }
+            if let token = try token(&scanner, &issues, check, index) { recipients.append(.token(token)) }
         }
-        guard isArray else { return [] }
-        return checked(recipients, count, "#/to/tokens", &issues)
+        if isArray { take(recipients, count, "#/to/tokens", &issues, into: &draft) }
     }
 
     private static func token(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
+        _ check: TokenCheck,
         _ index: Int
     ) throws(JSONSyntaxError) -> DeviceToken? {
         var value: String?
@@ -130,7 +133,13 @@ enum AudienceReader {
             issues.add("#/to/tokens/\(index)/token", "malformed_token", detail)
             return nil
         }
-        return token
+        do throws(InvalidToken) {
+            return try check.form(of: token)
+        } catch {
+            let detail = "This is no token of \(service.rawValue): \(error.problem)."
+            issues.add("#/to/tokens/\(index)/token", "malformed_token", detail)
+            return nil
+        }
     }
 
     private static let services = TokenService.known.map(\.rawValue).joined(separator: ", ")
@@ -139,8 +148,9 @@ enum AudienceReader {
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
         _ field: StaticString,
-        _ make: (String) -> Recipient
-    ) throws(JSONSyntaxError) -> [Recipient] {
+        _ make: (String) -> Recipient,
+        into draft: inout NotificationDraft
+    ) throws(JSONSyntaxError) {
         var recipients: [Recipient] = []
         var count = 0
         let isArray = try scanner.elements(&issues, "#/to/\(field)") {
@@ -151,18 +161,21 @@ enum AudienceReader {
                 recipients.append(make(name))
             }
         }
-        guard isArray else { return [] }
-        return checked(recipients, count, "#/to/\(field)", &issues)
+        if isArray { take(recipients, count, "#/to/\(field)", &issues, into: &draft) }
     }
 
-    /// Checks the number of recipients, and that no recipient is named twice.
-    private static func checked(
+    /// Checks the number of recipients and gives them to the draft, each once; a warning counts the repeats.
+    ///
+    /// A list from an export has repeats, and the others must not wait for its owner to find them.
+    private static func take(
         _ recipients: [Recipient],
         _ count: Int,
         _ pointer: String,
-        _ issues: inout RequestIssues
-    ) -> [Recipient] {
-        guard count != 1 else { return recipients }
+        _ issues: inout RequestIssues,
+        into draft: inout NotificationDraft
+    ) {
+        draft.recipients = recipients
+        guard count != 1 else { return }  // The usual case needs no set.
         if count == 0 { issues.add(pointer, "audience_empty", "Name at least one recipient.") }
         if count > maximumRecipients {
             issues.add(
@@ -171,13 +184,22 @@ enum AudienceReader {
                 "At most \(maximumRecipients) recipients; there are \(count). Use several notifications of a batch."
             )
         }
-        guard recipients.count == min(count, maximumRecipients) else { return recipients }  // Positions would be wrong.
+        guard recipients.count == min(count, maximumRecipients) else { return }  // Positions would be wrong.
         var seen: Set<Recipient> = []
         seen.reserveCapacity(recipients.count)
-        for (position, recipient) in recipients.enumerated() where !seen.insert(recipient).inserted {
-            issues.add("\(pointer)/\(position)", "repeated_recipient", "The same recipient stands here twice.")
+        guard let first = recipients.firstIndex(where: { !seen.insert($0).inserted }) else { return }
+        draft.recipients.removeSubrange(first...)
+        draft.positions = Array(0..<first)
+        for position in recipients.indices[(first + 1)...] where seen.insert(recipients[position]).inserted {
+            draft.recipients.append(recipients[position])
+            draft.positions.append(position)
         }
-        return recipients
+        let repeats = recipients.count - draft.recipients.count
+        let detail =
+            repeats == 1
+            ? "This recipient is named before: it gets the notification once."
+            : "From here on \(repeats) recipients are named before: each gets the notification once."
+        draft.warnings.append(Finding(pointer: "\(pointer)/\(first)", code: "repeated_recipient", detail: detail))
     }
 
     private static func tags(

@@ -13,12 +13,14 @@ package struct NotificationDraft: Sendable {
     var record = NotificationRecord(content: [], plans: [], acceptedAt: Date(millisecondsSince1970: 0))
     /// The recipients; empty when the audience is wrong, which the issues say.
     package var recipients: [Recipient] = []
+    /// The positions of ``recipients`` in the request; empty when none was left out, so that each has its index.
+    var positions: [Int] = []
     /// The devices of the registry behind ``recipients``, in the same order; empty for other recipients.
     var devices: [RegistryRecipient] = []
     /// Whether the registry has been asked for ``devices``.
     var isLookedUp = false
-    /// Warnings about recipients that match no device.
-    var warnings: [Finding] = []
+    /// Warnings about recipients that are repeated or match no device.
+    package var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
     /// The app that the request names.
@@ -50,7 +52,10 @@ package struct NotificationDraft: Sendable {
     /// The form of recipient that backends get: for a device it is a token.
     var payloadForm: Recipient.Form? { devices.isEmpty ? recipients.first?.form : .token }
 
-    /// Returns the JSON pointer of a recipient, relative to the notification.
+    /// Returns the position in the request of a recipient by its index in ``recipients``.
+    func position(ofRecipient index: Int) -> Int { positions.isEmpty ? index : positions[index] }
+
+    /// Returns the JSON pointer of a recipient by its position in the request, relative to the notification.
     func pointer(ofRecipient position: Int) -> String {
         switch audienceField {
         case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(position)"

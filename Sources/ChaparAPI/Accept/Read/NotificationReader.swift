@@ -11,9 +11,12 @@ package struct NotificationReader {
     let kinds: [String]
     /// The limits of a notification's content.
     let limits: ContentLimits
+    /// The backends' forms of tokens.
+    let tokens: TokenCheck
 
     package init(_ snapshot: APISnapshot) {
         kinds = snapshot.kinds
+        tokens = snapshot.tokens
         limits = ContentLimits(contentBytes: snapshot.limits.contentBytes)
     }
 
@@ -45,7 +48,7 @@ package struct NotificationReader {
             switch field {
             case .to:
                 hasAudience = true
-                try AudienceReader.read(&scanner, &issues, into: &draft)
+                try AudienceReader.read(&scanner, &issues, tokens, into: &draft)
             case .content:
                 draft.content = try part(&scanner, &issues, &draft) {
                     (scanner, issues, notification) throws(JSONSyntaxError) in

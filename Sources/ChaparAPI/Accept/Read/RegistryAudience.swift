@@ -38,6 +38,7 @@ extension NotificationDraft {
             try await lookUpDevices(in: store, &issues)
         }
         recipients = devices.map { .device($0.device.id) }
+        positions = []
         isLookedUp = true
     }
 
@@ -47,7 +48,8 @@ extension NotificationDraft {
     ) async throws(StoreError) {
         let ids = recipients.map { if case .device(let id) = $0 { id } else { "" } }
         let found = try await store.devices(ids)
-        for (position, id) in ids.enumerated() {
+        for (index, id) in ids.enumerated() {
+            let position = position(ofRecipient: index)
             if let device = found[id], ExactText(device.id) == ExactText(id) {
                 devices.append(RegistryRecipient(device: device, position: position))
             } else {
@@ -92,10 +94,11 @@ extension NotificationDraft {
             )
             return
         }
-        let positions = Dictionary(users.enumerated().map { (ExactText($1), $0) }) { first, _ in first }
+        let named = users.enumerated().map { (ExactText($1), position(ofRecipient: $0)) }
+        let places = Dictionary(named) { first, _ in first }
         var reached: Set<Int> = []
         for device in found {
-            guard let position = device.user.flatMap({ positions[ExactText($0)] }) else { continue }
+            guard let position = device.user.flatMap({ places[ExactText($0)] }) else { continue }
             reached.insert(position)
             devices.append(RegistryRecipient(device: device, position: position))
         }
@@ -103,7 +106,7 @@ extension NotificationDraft {
             issues.add("#/to/users", "audience_empty", "None of these users has a device.")
             return
         }
-        for position in users.indices where !reached.contains(position) {
+        for position in users.indices.map(position(ofRecipient:)) where !reached.contains(position) {
             warnings.append(
                 Finding(pointer: "#/to/users/\(position)", code: "no_device", detail: "This user has no device.")
             )

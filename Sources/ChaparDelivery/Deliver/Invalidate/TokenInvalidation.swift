@@ -428,7 +428,9 @@ package final class TokenInvalidation: Sendable {
             publish([EventJSON.invalidationsSettled(backend, isConfirmed: isConfirmed, tokens: total, at: time.now)])
             logger.notice(
                 "quarantined invalidations were settled",
-                metadata: ["backend": "\(backend)", "action": "\(action.rawValue)", "tokens": "\(total)"]
+                metadata: [
+                    "backend": "\(backend)", "action": "\(action.rawValue)", "tokens": .stringConvertible(total),
+                ]
             )
         }
         watch?.reset(isTrusting: action == .confirm, at: time.steady) {

@@ -79,7 +79,7 @@ final class OutcomeWriter: Sendable {
         guard let first = left.first else { return }
         logger.error(
             "outcomes cannot be written to a damaged store: their deliveries stay claimed until the next start",
-            metadata: ["count": "\(left.count)", "delivery.number": "\(first)", "error": "\(why)"]
+            metadata: ["count": .stringConvertible(left.count), "delivery.number": "\(first)", "error": "\(why)"]
         )
     }
 

@@ -26,7 +26,7 @@ extension DeliveryWorker {
         guard !unreported.isEmpty else { return }
         dependencies.logger.warning(
             "a backend reported nothing for queue.lease: what it got is given up",
-            metadata: ["backend": "\(name)", "deliveries": "\(unreported.count)"]
+            metadata: ["backend": "\(name)", "deliveries": .stringConvertible(unreported.count)]
         )
         finish(unreported, of: batch)
     }

@@ -60,6 +60,7 @@ struct DocumentLinksTests {
         ("reach phones without Google", ["huawei", "fallback"]),
         ("send to a user with several devices", ["\"users\"", "PUT /v1/devices"]),
         ("send to thousands at once", ["batch", "10,000"]),
+        ("send a picture, a badge, buttons, a silent message", ["image", "category", "\"silent\"", "click_url"]),
         ("send at a time, or cancel", ["send_at", "DELETE"]),
         ("find out what became of a message", ["/deliveries", "attempts"]),
         ("find out why a message was refused", ["reason", "what you do"]),

@@ -73,6 +73,7 @@ struct DocumentLinksTests {
         ("know what to alert on", ["chapar_queue_oldest_age_seconds", "chapar_ledger_difference"]),
         ("choose a machine", ["cores", "MiB"]),
         ("erase a user", ["chapar users erase", "backups"]),
+        ("move from gorush", ["chapar init --from", "collapse_id", "gorush_ios_success"]),
         ("try things without an account", ["chapar sandbox", "0410"]),
         ("send builds from Xcode and from the App Store", ["development", "BadDeviceToken"]),
         ("serve several apps", ["apps:", "?app="]),

@@ -74,6 +74,7 @@ struct DocumentLinksTests {
         ("choose a machine", ["cores", "MiB"]),
         ("erase a user", ["chapar users erase", "backups"]),
         ("move from gorush", ["chapar init --from", "collapse_id", "gorush_ios_success"]),
+        ("import devices from OneSignal", ["--from onesignal", "unsubscribed", "csv_export"]),
         ("try things without an account", ["chapar sandbox", "0410"]),
         ("send builds from Xcode and from the App Store", ["development", "BadDeviceToken"]),
         ("serve several apps", ["apps:", "?app="]),

@@ -16,7 +16,7 @@ import Testing
 /// | `json received PLATFORM` | the simulator's inbox has an entry with these members, after the commands before it |
 /// | `json not received PLATFORM` | the simulator's inbox has no such entry |
 /// | `yaml check` | `chapar check` takes it |
-/// | `swift`, `swift FILE`, `python FILE`, `yaml FILE` | stands in the example, or in any |
+/// | `swift`, `swift FILE`, `python FILE`, `yaml FILE`, `nginx FILE`, `caddy FILE` | stands in the example, or in any |
 /// | `swift manifest` | the products that it names are products of the package |
 /// | `http` | a method, a path and a body: the API has the route, and the body is JSON |
 /// | `json` | is JSON |
@@ -118,7 +118,7 @@ struct DocumentsTests {
             .filter { $0.isShell("start") }.flatMap(\.commands).map(\.text)
         #expect(started.count == 2)
         let known =
-            #/(console|sh) run( \w+)*|(console|sh) (start|make)|json (not )?received \w+|yaml check|yaml \S+\.yaml|swift|swift \S+\.swift|swift manifest|python \S+\.py|http|json|mermaid|text/#
+            #/(console|sh) run( \w+)*|(console|sh) (start|make)|json (not )?received \w+|yaml check|yaml \S+\.yaml|(nginx|caddy) deploy/\S+|swift|swift \S+\.swift|swift manifest|python \S+\.py|http|json|mermaid|text/#
         for page in pages {
             let fences = page.text.split(separator: "\n").count { $0.drop { $0 == " " }.hasPrefix("```") }
             #expect(fences == 2 * page.blocks.count, "\(page.path): a block is not closed")
@@ -166,7 +166,7 @@ struct DocumentsTests {
                 case ("swift", "swift") where Platforms.missing.isEmpty:
                     #expect(examples.contains { $0.contains(text) }, "\(page.path): \(block.text)")
                 case ("swift", let name?) where name != "swift", ("python", let name?),
-                    ("yaml", let name?) where name != "check":
+                    ("nginx", let name?), ("caddy", let name?), ("yaml", let name?) where name != "check":
                     let file = Self.root.appending(path: name)
                     if !Platforms.missing.isEmpty, !FileManager.default.fileExists(atPath: file.path) { continue }
                     let example = Self.squeezed(try String(contentsOf: file, encoding: .utf8))

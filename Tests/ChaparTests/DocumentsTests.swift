@@ -165,8 +165,9 @@ struct DocumentsTests {
                     }
                 case ("swift", "swift") where Platforms.missing.isEmpty:
                     #expect(examples.contains { $0.contains(text) }, "\(page.path): \(block.text)")
-                case ("swift", let name?) where name != "swift", ("python", let name?),
-                    ("nginx", let name?), ("caddy", let name?), ("yaml", let name?) where name != "check":
+                case ("swift", let name?) where name != "swift", ("python", let name?), ("nginx", let name?),
+                    ("caddy", let name?),
+                    ("yaml", let name?) where name != "check":
                     let file = Self.root.appending(path: name)
                     if !Platforms.missing.isEmpty, !FileManager.default.fileExists(atPath: file.path) { continue }
                     let example = Self.squeezed(try String(contentsOf: file, encoding: .utf8))

@@ -13,6 +13,7 @@ import Testing
 /// | `sh run PLATFORM …` | each command is run, and what it prints compared with the lines below it, which begin with `# ` and where `…` stands for anything |
 /// | `sh start` | started before, in the README; another page may show the same command |
 /// | `sh make` | the target stands in the Makefile |
+/// | `sh shown` | nothing here: it needs a machine of its own |
 /// | `json received PLATFORM` | the simulator's inbox has an entry with these members, after the commands before it |
 /// | `json not received PLATFORM` | the simulator's inbox has no such entry |
 /// | `yaml check` | `chapar check` takes it |
@@ -118,13 +119,15 @@ struct DocumentsTests {
             .filter { $0.isShell("start") }.flatMap(\.commands).map(\.text)
         #expect(started.count == 2)
         let known =
-            #/(console|sh) run( \w+)*|(console|sh) (start|make)|json (not )?received \w+|yaml check|yaml \S+\.yaml|(nginx|caddy) deploy/\S+|swift|swift \S+\.swift|swift manifest|python \S+\.py|http|json|mermaid|text/#
+            #/sh run( \w+)*|sh (start|make|shown)|json (not )?received \w+|yaml check|yaml \S+\.yaml|(nginx|caddy) deploy/\S+|swift|swift \S+\.swift|swift manifest|python \S+\.py|http|json|mermaid|text/#
         for page in pages {
             let fences = page.text.split(separator: "\n").count { $0.drop { $0 == " " }.hasPrefix("```") }
             #expect(fences == 2 * page.blocks.count, "\(page.path): a block is not closed")
             for block in page.blocks {
                 let isKnown = block.info.wholeMatch(of: known) != nil
                 #expect(isKnown || Self.shown[page.path] != nil, "\(page.path): a block \"\(block.info)\"")
+                let isMarked = block.text.split(separator: "\n").contains { $0.hasPrefix("$ ") }
+                #expect(!isMarked, "\(page.path): a command with a mark before it cannot be copied: \(block.text)")
                 if block.isShell("start") {
                     for command in block.commands { #expect(started.contains(command.text), "\(page.path)") }
                 }
@@ -172,7 +175,7 @@ struct DocumentsTests {
                     if !Platforms.missing.isEmpty, !FileManager.default.fileExists(atPath: file.path) { continue }
                     let example = Self.squeezed(try String(contentsOf: file, encoding: .utf8))
                     #expect(example.contains(text), "\(page.path): \(block.text)")
-                case ("console", "make"), ("sh", "make"):
+                case ("sh", "make"):
                     for command in block.commands {
                         let words = command.text.split(separator: " ").drop { $0 == "sudo" }
                         let target = try #require(words.dropFirst().first)
@@ -264,26 +267,21 @@ struct Block: Sendable {
     /// Whether it holds commands of this use: `run`, `start` or `make`.
     func isShell(_ use: String) -> Bool {
         let words = words
-        return words.count > 1 && ["sh", "console"].contains(words[0]) && words[1] == use
+        return words.count > 1 && words[0] == "sh" && words[1] == use
     }
 
-    /// The commands of a block with what they print; a quotation or a `\` carries a command on to the next line.
-    ///
-    /// In `sh` a line that begins with `#` is printed, every other one a command; in `console` a command begins with
-    /// `$ `.
+    /// The commands of a block with what they print, which begins with `#`; a quotation or a `\` carries a command on to
+    /// the next line.
     var commands: [Command] {
         var commands: [Command] = []
         var isOpen = false
-        let isPlain = words.first == "sh"
         for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
             if isOpen {
                 commands[commands.count - 1].text += "\n" + line
-            } else if isPlain, !line.isEmpty, !line.hasPrefix("#") {
+            } else if !line.isEmpty, !line.hasPrefix("#") {
                 commands.append(Command(text: line, output: []))
-            } else if !isPlain, line.hasPrefix("$ ") {
-                commands.append(Command(text: String(line.dropFirst(2)), output: []))
-            } else if !commands.isEmpty, !line.isEmpty, line != "#" {
-                commands[commands.count - 1].output.append(isPlain ? String(line.dropFirst(2)) : line)
+            } else if !commands.isEmpty, line.count > 2 {
+                commands[commands.count - 1].output.append(String(line.dropFirst(2)))
                 continue
             } else {
                 continue

@@ -29,16 +29,14 @@ def blocks(page):
     return [(info.strip(), re.sub(rf"^{margin}", "", body, flags=re.M)) for margin, info, body in found]
 
 
-def commands(info, text):
-    """The commands of a block; a quotation or a `\\` carries a command on to the next line. In `sh` the lines of `#` are printed."""
-    result, is_open, is_plain = [], False, info.startswith("sh ")
+def commands(text):
+    """The commands of a block, in which what they print begins with `#`; a quotation or a `\\` carries a command on to the next line."""
+    result, is_open = [], False
     for line in text.splitlines():
         if is_open:
             result[-1] += "\n" + line
-        elif is_plain and line and not line.startswith("#"):
+        elif line and not line.startswith("#"):
             result.append(line)
-        elif not is_plain and line.startswith("$ "):
-            result.append(line[2:])
         else:
             continue
         is_open = result[-1].endswith("\\") or result[-1].count("'") % 2 == 1
@@ -53,12 +51,12 @@ def shown(gateway, folder):
     (folder / "chapar").symlink_to(CHAPAR)
     for page in pages():
         for info, text in blocks(page):
-            if not info.startswith(("sh run", "console run")) or "curl" not in text:
+            if not info.startswith("sh run") or "curl" not in text:
                 continue
             environment = {name: value for name, value in os.environ.items() if not name.startswith("CHAPAR_")}
             environment |= {"PATH": path, "NO_PROXY": "*", "CHAPAR_KEY": gateway.keys["admin"], "CONTRACT_LOG": str(log),
                             "CONTRACT_PAGE": str(page.relative_to(ROOT)), "CONTRACT_URL": gateway.url}
-            script = "\n".join(commands(info, text)).replace("8080", str(gateway.port))
+            script = "\n".join(commands(text)).replace("8080", str(gateway.port))
             done = subprocess.run(["bash"], input=script, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
             if "curl:" in done.stderr:
                 raise RuntimeError(f"{page.relative_to(ROOT)}: {done.stderr}")

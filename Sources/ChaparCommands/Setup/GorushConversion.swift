@@ -105,7 +105,7 @@ struct GorushConversion {
             return stop(
                 place,
                 "is a PKCS#12 file",
-                "Convert it, then name the result: openssl pkcs12 -in FILE.p12 -nodes -out FILE.pem"
+                "Convert it, then name the result: openssl pkcs12 -legacy -in FILE.p12 -nodes -out FILE.pem"
             )
         }
         if file["ios.password"] != nil {

@@ -122,6 +122,7 @@ struct GorushTests {
         arguments: [
             ("ios: { enabled: true, key_path: key.p12 }", "gorush.yml:2:", "openssl pkcs12"),
             ("ios: { enabled: true, key_path: key.pem, password: planted }", "gorush.yml:2:", "openssl pkey"),
+            ("ios: { enabled: true, key_type: ../x, key_base64: planted }", "gorush.yml:2:", "is neither"),
             ("android: { apikey: planted }", "gorush.yml:2:", "android.key_path"),
             ("android: { enabled: false }", "gorush.yml", "no platform is enabled"),
         ]

@@ -102,8 +102,9 @@ enum OneSignalCSV {
             }
             return token
         }
-        let isToken = token.utf8.count >= 64 && token.utf8.count % 2 == 0 && token.allSatisfy(\.isHexDigit)
-        guard isToken else {
+        let bytes = token.utf8
+        let isHexadecimal = bytes.allSatisfy { Character(UnicodeScalar($0)).isHexDigit }
+        guard isHexadecimal, bytes.count >= 64, bytes.count % 2 == 0 else {
             throw CommandFailure("identifier is no token of APNs, which has 64 or more hexadecimal digits", .usage)
         }
         return token.lowercased()

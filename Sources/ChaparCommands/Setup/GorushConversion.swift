@@ -101,6 +101,9 @@ struct GorushConversion {
         guard named != nil || file["ios.key_base64"] != nil else {
             return stop("ios.enabled", "has neither key_path nor key_base64", "Name the .p8 key in ios.key_path.")
         }
+        guard ["p8", "pem", "p12"].contains(form) else {
+            return stop(place, "is neither .p8 nor .pem nor .p12", "Name a key file that gorush can read.")
+        }
         if form == "p12" {
             return stop(
                 place,
@@ -134,13 +137,21 @@ struct GorushConversion {
 
     private mutating func convertGoogle(_ environment: [String: String]) {
         guard file.isOn("android.enabled", default: true) else { return }
+        let variable = environment["GOOGLE_APPLICATION_CREDENTIALS"].flatMap { $0.isEmpty ? nil : $0 }
+        guard variable != nil || file.keys.contains(where: { $0.hasPrefix("android.") }) else {
+            return remark(
+                "android.enabled",
+                "android is on where nothing is said of it, and has no credential, so it gets no backend",
+                "Add one of kind fcm, with a service account's key file."
+            )
+        }
         let account: String
         if file["android.key_path"] != nil {
             account = path("android.key_path", or: "")
         } else if let text = file["android.credential"] {
             account = write(text, to: "android.json")
-        } else if let named = environment["GOOGLE_APPLICATION_CREDENTIALS"], !named.isEmpty {
-            account = URL(filePath: named).standardizedFileURL.path
+        } else if let variable {
+            account = URL(filePath: variable).standardizedFileURL.path
         } else {
             let isLegacy = file["android.apikey"] != nil
             return stop(

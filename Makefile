@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster build release install uninstall deb image test verify-long lint format bench man docs sbom notices deps test-deps clean
+.PHONY: help demo demo-cluster build release dist install uninstall deb image test verify-long lint format bench man docs sbom notices deps test-deps clean
 
 SOURCES := Package.swift Sources Plugins Tests Examples $(wildcard Benchmarks)
 CHAPAR := .build/debug/chapar
@@ -11,6 +11,8 @@ COMMIT = $(shell git describe --always --dirty --abbrev=12 --exclude='*' 2> /dev
 # CI builds without debug information, which saves a sixth of its time; scripts that build after it take the same flags.
 export BUILD_FLAGS ?=
 PREFIX ?= /usr/local
+# The linker leaves symbols and debug information away, which are more than half of the program. `make release STRIP=` keeps them, for profilers.
+STRIP ?= -Xlinker -s
 
 help:  ## What can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -28,7 +30,7 @@ build: deps  ## Build for development
 
 release: deps  ## Build for use, with the Swift runtime in it: .build/release/chapar
 	@[ -d .build/release ] || echo "First release build: about thirteen minutes on two cores."
-	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath
+	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath $(STRIP)
 
 install:  ## Copy program, manual, completions, examples to $(PREFIX), as root: /usr/local; or into a tree, DESTDIR
 	@[ -x .build/release/chapar ] || { echo "First: make release"; exit 1; }
@@ -44,6 +46,10 @@ image: release  ## Make an OCI image, without a daemon: .build/chapar-image.tar
 deb: release  ## Make a Debian package: .build/chapar_…_….deb
 	@./.ci/packages dpkg-dev binutils
 	./deploy/make-deb .build/release/chapar .build
+
+dist: release  ## Write what a release consists of into .build/dist: archive, package, image, bill of materials, notes, checksums
+	@./.ci/packages dpkg-dev binutils ca-certificates tzdata python3
+	./deploy/make-dist .build/release/chapar .build/dist
 
 lint:  ## Check the form of the code
 	swift format lint --strict --recursive $(SOURCES)

@@ -161,12 +161,19 @@ extension GatewayProgram {
     func knows(_ kind: BackendKind) -> Bool { backends.contains { $0.kind == kind } }
 
     /// Writes a sandbox's files, without the parts of the configuration that this program cannot read.
-    func write(_ sandbox: Sandbox, to directory: URL, gatewayPort: Int) throws -> SandboxDescription {
+    ///
+    /// With `isWhole` it has the sections beside backends as well.
+    func write(
+        _ sandbox: Sandbox,
+        to directory: URL,
+        gatewayPort: Int,
+        isWhole: Bool = true
+    ) throws -> SandboxDescription {
         let written = try sandbox.writeFiles(
             to: directory,
             gatewayPort: gatewayPort,
             kinds: Set(backends.map(\.kind)),
-            sections: Set(modules.map(\.key))
+            sections: isWhole ? Set(modules.map(\.key)) : []
         )
         guard !written.kinds.isEmpty else {
             throw CommandFailure("there are simulators for none of this program's platforms")

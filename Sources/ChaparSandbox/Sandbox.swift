@@ -33,6 +33,10 @@ public final class Sandbox: Sendable {
         public var chabok = ChabokSimulator.Rules.demonstration
         /// The rules of platforms outside this package; each is simulated beside the others.
         public var services: [any SimulatedService] = []
+        /// The names of the simulators that are started, such as `apns`; nil stands for all.
+        ///
+        /// IDPush belongs to `onesignal`.
+        public var platforms: Set<String>?
         /// The port of the control API on `127.0.0.1`; 0 for a free one.
         public var controlPort = 0
 
@@ -81,9 +85,15 @@ public final class Sandbox: Sendable {
         rules.rotates = false  // A gateway that starts again begins with the refresh token of the file.
         oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
         service = try ServiceSimulator(authority: authority, time: time)
-        platforms =
+        let all: [any SimulatedPlatform] =
             [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok, service]
             + (try configuration.services.map { try $0.simulator(authority, time) })
+        let unknown = (configuration.platforms ?? []).subtracting(all.map(\.name)).sorted()
+        if let name = unknown.first {
+            let names = all.map(\.name).joined(separator: ", ")
+            throw SandboxError(description: "there is no simulator \"\(name)\", only \(names)")
+        }
+        platforms = all.filter { configuration.platforms?.contains($0.name) ?? true }
     }
 
     /// The rules of platforms outside this package, as they were given.

@@ -137,7 +137,7 @@ struct ConnectTests {
                 let second = await pool.failure(of: .post(bytes: 1))
                 #expect(second?.cause == .connect)
                 let detail = second?.detail ?? ""
-                #expect(detail.contains("Connection refused") && !detail.contains("reset"), "\(detail)")
+                #expect(detail.contains("Connection refused (errno") && !detail.contains("reset"), "\(detail)")
             }
             #expect(taken < .seconds(15), "nobody waits for the deadline of 20 s")
         }

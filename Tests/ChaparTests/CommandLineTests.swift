@@ -20,6 +20,7 @@ struct CommandLineTests {
         (["send", "--to", "ios-apns:ab", "hi", "--url", "localhost"], 2), (["completion", "tcsh"], 2),
         (["keys", "create", "--name", "two words"], 2), (["keys", "create"], 2), (["sandbox"], 2),
         (["sandbox", "--dir", "/tmp/x", "--port", "70000"], 2),
+        (["sandbox", "--dir", "/tmp/x", "--platform", "apsn"], 2),
         (["check", "--config", "/nowhere.yaml"], 3), (["serve", "--config", "/nowhere.yaml"], 3),
         (["config", "print", "--config", "/nowhere.yaml"], 3), (["keys", "list", "--config", "/nowhere.yaml"], 3),
         (["backends", "--config", "/nowhere.yaml"], 3),
@@ -146,6 +147,21 @@ struct CommandLineTests {
     @Test("backends says what keeps a backend from sending", arguments: healths)
     func health(backend: JSONValue, expected: String) {
         #expect(BackendsListCommand.health(of: backend) == expected)
+    }
+
+    @Test("A sandbox of some platforms starts these and writes a configuration of these", .about("apns", "fcm"))
+    func somePlatforms() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let words = ["sandbox", "--dir", folder.url.path, "--platform", "apns,FCM", "--gateway-port", "0"]
+        let child = try Child(words)
+        defer { child.kill() }
+        try await Program.wait("the sandbox") { child.output.contains("next: ") ? true : nil }
+        let names = child.output.split(separator: "\n").compactMap { $0.split(separator: " ").first.map(String.init) }
+        #expect(Set(names).isDisjoint(with: ["hms", "onesignal", "altcraft", "chabok", "oauth2", "http"]), "\(names)")
+        #expect(names.contains("apns") && names.contains("fcm") && names.contains("control"), "\(names)")
+        let checked = try await Program.run(["check", "--config", folder.url.appending(path: "chapar.yaml").path])
+        #expect(checked.output.contains("backends ios (apns), android (fcm);"), "\(checked)")
     }
 
     @Test("No command leaves a core dump")

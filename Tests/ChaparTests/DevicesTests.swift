@@ -123,6 +123,76 @@ struct DevicesTests {
         }
     }
 
+    @Test(
+        "OneSignal's export is imported, and who unsubscribed gets nothing, also after an earlier import",
+        .about("apns", "fcm")
+    )
+    func oneSignal() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let (kept, left, odd) = (SandboxRig.token(1), SandboxRig.token(2), SandboxRig.token(3))
+            func rows(_ state: String) -> String {
+                #"""
+                device_type,id,identifier,tags,invalid_identifier,external_user_id,last_active,timezone,ad_id,notification_types
+                0,a,\#(kept.uppercased()),"{""plan"":""pro"",""city"":""a|b, c"",""vip"":""""}",f,ali,2025-11-20 07:44:06 UTC,12600,x,1
+                0,b,\#(left),,\#(state),sara,,,,
+                1,c,fcm-token,,f,nima,1700000000,,,-2
+                11,d,person@example.com,,f,ali,,,,
+                5,e,https://push.example.com/e,,f,ali,,,,
+                99,f,x,,f,ali,,,,
+                0,g,\#(odd),,maybe,ali,,,,
+                0,h,not hexadecimal,,f,ali,,,,
+                0,i,\#(odd),plan=pro,f,ali,,,,
+
+                """#
+            }
+            let first = try await run(["import", "-", "--from", "onesignal"], gateway, input: rows("f"))
+            #expect(first.status == 4, "\(first.errors)")
+            #expect(
+                first.errors.contains(
+                    "3 created, 0 replaced, 3 refused; 1 unsubscribed, without user and token; left out: 1 email, 1 unknown_type, 1 web"
+                ),
+                "\(first.errors)"
+            )
+            for place in ["line 8 invalid_identifier", "line 9 identifier", "line 10 tags"] {
+                #expect(first.errors.contains(place), "\(first.errors)")
+            }
+            let shown = try JSONValue(parsing: Array(try await run(["get", "a", "--json"], gateway).output.utf8))
+            #expect(shown["tokens"]?["ios-apns"]?["token"]?.stringValue == kept && shown["user"] == "ali")
+            let tags = shown["tags"]?.arrayValue?.compactMap(\.stringValue).sorted()
+            #expect(tags == ["city:a|b, c", "plan:pro", "vip"], "\(shown)")
+            #expect(shown["last_seen"]?.stringValue?.hasPrefix("2025-11-20T07:44:06") == true, "\(shown)")
+            #expect(shown["attributes"]?["utc_offset"] == "12600" && shown["attributes"]?["ad_id"] == nil, "\(shown)")
+
+            let again = try await run(["import", "-", "--from", "onesignal", "--json"], gateway, input: rows("t"))
+            let last = try #require(try again.lines.last.map { try JSONValue(parsing: Array($0.utf8)) })
+            #expect(
+                last["replaced"] == 3 && last["unsubscribed"] == 2 && last["left_out"]?["web"] == 1,
+                "\(again.output)"
+            )
+            for id in ["b", "c"] {
+                let device = try JSONValue(parsing: Array(try await run(["get", id, "--json"], gateway).output.utf8))
+                #expect(device["tokens"]?.objectValue?.isEmpty == true && device["user"] == nil, "\(device)")
+            }
+            let client = try gateway.client()
+            let message: JSONValue = ["to": ["users": ["sara", "nima"]], "content": ["body": "x"]]
+            #expect(try await client.post("/v1/notifications", message.bytes, idempotencyKey: "a").status == 422)
+            await client.close()
+            #expect(rig.sandbox.apns.inbox.isEmpty)
+
+            for (input, words) in [
+                ("id,identifier\nx,y\n", "no column device_type"),
+                ("id,identifier,device_type\nx,y,0\n", "who unsubscribed"),
+            ] {
+                let refused = try await run(["import", "-", "--from", "onesignal"], gateway, input: input)
+                #expect(refused.status == 2 && refused.errors.contains(words), "\(refused.errors)")
+            }
+            let packed = try await run(["import", "users.csv.gz", "--from", "onesignal"], gateway)
+            #expect(packed.status == 2 && packed.errors.contains("gunzip -c"), "\(packed.errors)")
+        }
+    }
+
     @Test("What is exported can be imported again and is the same, tombstones included")
     func roundTrip() async throws {
         try await SandboxRig.run { rig in

@@ -10,11 +10,14 @@ import Testing
 ///
 /// | info | what is done |
 /// | --- | --- |
-/// | `console run PLATFORM …` | each command after `$` is run, and what it prints compared with the lines below it, where `…` stands for anything |
-/// | `console start` | started before, in the README; another page may show the same command |
-/// | `console make` | the target stands in the Makefile |
+/// | `sh run PLATFORM …` | each command is run, and what it prints compared with the lines below it, which begin with `# ` and where `…` stands for anything |
+/// | `sh start` | started before, in the README; another page may show the same command |
+/// | `sh make` | the target stands in the Makefile |
+/// | `sh shown` | nothing here: it needs a machine of its own |
+/// | `json received PLATFORM` | the simulator's inbox has an entry with these members, after the commands before it |
+/// | `json not received PLATFORM` | the simulator's inbox has no such entry |
 /// | `yaml check` | `chapar check` takes it |
-/// | `swift`, `swift FILE`, `python FILE`, `yaml FILE` | stands in the example, or in any |
+/// | `swift`, `swift FILE`, `python FILE`, `yaml FILE`, `nginx FILE`, `caddy FILE` | stands in the example, or in any |
 /// | `swift manifest` | the products that it names are products of the package |
 /// | `http` | a method, a path and a body: the API has the route, and the body is JSON |
 /// | `json` | is JSON |
@@ -37,7 +40,8 @@ struct DocumentsTests {
         var children: [Child] = []
         defer { for child in children { child.kill() } }
         var port = "8080"
-        for command in readme.blocks.filter({ $0.info == "console start" }).flatMap(\.commands) {
+        var control = ""
+        for command in readme.blocks.filter({ $0.isShell("start") }).flatMap(\.commands) {
             var words = command.text.split(separator: " ").map(String.init)
             #expect(words.removeFirst() == "chapar")
             if words.first == "sandbox" { words += ["--gateway-port", "0"] }
@@ -51,14 +55,41 @@ struct DocumentsTests {
             if let place = child.errors.range(of: " port=") {
                 port = String(child.errors[place.upperBound...].prefix { $0.isNumber })
             }
-        }
-        #expect(port != "8080", "the gateway must have been started")
-        for page in pages {
-            for block in page.blocks where block.info.hasPrefix("console run") {
-                guard Platforms.missing.isDisjoint(with: block.words.dropFirst(2)) else { continue }
-                try await Self.run(block, of: page.path, port: port, in: folder.url)
+            if let line = child.output.split(separator: "\n").first(where: { $0.hasPrefix("control ") }) {
+                control = String(line.split(separator: " ").last ?? "")
             }
         }
+        #expect(port != "8080", "the gateway must have been started")
+        #expect(control.hasPrefix("http://"), "the sandbox must say where its control API is")
+        for page in pages {
+            var isRun = false
+            for block in page.blocks {
+                if block.isShell("run") {
+                    isRun = Platforms.missing.isDisjoint(with: block.words.dropFirst(2))
+                    if isRun { try await Self.run(block, of: page.path, port: port, in: folder.url) }
+                } else if isRun, block.words.contains("received") {
+                    try await Self.look(block, of: page.path, control: control, in: folder.url)
+                }
+            }
+        }
+    }
+
+    /// Holds the inbox of a simulator to a block: it has the entry, or for `not received` it has none.
+    private static func look(_ block: Block, of page: String, control: String, in folder: URL) async throws {
+        let platform = try #require(block.words.last)
+        let wanted = try JSONValue(parsing: Array(block.text.utf8))
+        let isWanted = block.info.hasPrefix("json received")
+        let script = "curl -s --noproxy '*' '\(control)/\(platform)/inbox?limit=1000'"
+        var text = ""
+        var isThere = false
+        let deadline = ContinuousClock.now + .seconds(isWanted ? 30 : 0)
+        repeat {
+            text = try await Script.run(script, in: folder, path: "/usr/bin:/bin")
+            let items = try JSONValue(parsing: Array(text.utf8))["items"]?.arrayValue ?? []
+            isThere = items.contains { Inbox.holds($0, wanted) }
+            if isThere != isWanted { try await Task.sleep(for: .milliseconds(100)) }
+        } while isThere != isWanted && ContinuousClock.now < deadline
+        #expect(isThere == isWanted, "\(page): \(block.info)\n\(block.text)\nThe inbox of \(platform):\n\(text)")
     }
 
     /// Runs the commands of a block: one shell, so that a variable lives on; a mark after each command parts their
@@ -85,17 +116,19 @@ struct DocumentsTests {
     func infos() throws {
         let pages = try Page.all()
         let started = pages.filter { $0.path == "README.md" }.flatMap(\.blocks)
-            .filter { $0.info == "console start" }.flatMap(\.commands).map(\.text)
+            .filter { $0.isShell("start") }.flatMap(\.commands).map(\.text)
         #expect(started.count == 2)
         let known =
-            #/console run( \w+)*|console start|console make|yaml check|yaml \S+\.yaml|swift|swift \S+\.swift|swift manifest|python \S+\.py|http|json|mermaid|text/#
+            #/sh run( \w+)*|sh (start|make|shown)|json (not )?received \w+|yaml check|yaml \S+\.yaml|(nginx|caddy) deploy/\S+|swift|swift \S+\.swift|swift manifest|python \S+\.py|http|json|mermaid|text/#
         for page in pages {
             let fences = page.text.split(separator: "\n").count { $0.drop { $0 == " " }.hasPrefix("```") }
             #expect(fences == 2 * page.blocks.count, "\(page.path): a block is not closed")
             for block in page.blocks {
                 let isKnown = block.info.wholeMatch(of: known) != nil
                 #expect(isKnown || Self.shown[page.path] != nil, "\(page.path): a block \"\(block.info)\"")
-                if block.info == "console start" {
+                let isMarked = block.text.split(separator: "\n").contains { $0.hasPrefix("$ ") }
+                #expect(!isMarked, "\(page.path): a command with a mark before it cannot be copied: \(block.text)")
+                if block.isShell("start") {
                     for command in block.commands { #expect(started.contains(command.text), "\(page.path)") }
                 }
             }
@@ -135,13 +168,14 @@ struct DocumentsTests {
                     }
                 case ("swift", "swift") where Platforms.missing.isEmpty:
                     #expect(examples.contains { $0.contains(text) }, "\(page.path): \(block.text)")
-                case ("swift", let name?) where name != "swift", ("python", let name?),
+                case ("swift", let name?) where name != "swift", ("python", let name?), ("nginx", let name?),
+                    ("caddy", let name?),
                     ("yaml", let name?) where name != "check":
                     let file = Self.root.appending(path: name)
                     if !Platforms.missing.isEmpty, !FileManager.default.fileExists(atPath: file.path) { continue }
                     let example = Self.squeezed(try String(contentsOf: file, encoding: .utf8))
                     #expect(example.contains(text), "\(page.path): \(block.text)")
-                case ("console", "make"):
+                case ("sh", "make"):
                     for command in block.commands {
                         let words = command.text.split(separator: " ").drop { $0 == "sudo" }
                         let target = try #require(words.dropFirst().first)
@@ -230,18 +264,24 @@ struct Block: Sendable {
         return Set(kinds + sections)
     }
 
-    /// The commands of a console block with what they print; a quotation or a `\` carries a command on to the next
-    /// line.
+    /// Whether it holds commands of this use: `run`, `start` or `make`.
+    func isShell(_ use: String) -> Bool {
+        let words = words
+        return words.count > 1 && words[0] == "sh" && words[1] == use
+    }
+
+    /// The commands of a block with what they print, which begins with `#`; a quotation or a `\` carries a command on to
+    /// the next line.
     var commands: [Command] {
         var commands: [Command] = []
         var isOpen = false
         for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
             if isOpen {
                 commands[commands.count - 1].text += "\n" + line
-            } else if line.hasPrefix("$ ") {
-                commands.append(Command(text: String(line.dropFirst(2)), output: []))
-            } else if !commands.isEmpty, !line.isEmpty {
-                commands[commands.count - 1].output.append(line)
+            } else if !line.isEmpty, !line.hasPrefix("#") {
+                commands.append(Command(text: line, output: []))
+            } else if !commands.isEmpty, line.count > 2 {
+                commands[commands.count - 1].output.append(String(line.dropFirst(2)))
                 continue
             } else {
                 continue
@@ -304,6 +344,19 @@ private enum Pattern {
 
     private static func squeezed(_ text: String) -> String {
         text.split(separator: " ").joined(separator: " ")
+    }
+}
+
+/// Compares what a simulator received with what a page says.
+private enum Inbox {
+    /// Whether a value has the other one: an object has at least its members, anything else is equal.
+    ///
+    /// Simulators keep some payloads as text: it is read as JSON where the page shows an object.
+    static func holds(_ value: JSONValue, _ wanted: JSONValue) -> Bool {
+        guard let members = wanted.objectValue else { return value == wanted }
+        let read = value.stringValue.flatMap { try? JSONValue(parsing: Array($0.utf8)) } ?? value
+        guard let object = read.objectValue else { return false }
+        return members.allSatisfy { name, inner in object[name].map { holds($0, inner) } ?? false }
     }
 }
 

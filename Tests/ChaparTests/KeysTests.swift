@@ -102,6 +102,82 @@ struct KeysTests {
         #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(kept + new + kept))
     }
 
+    /// A key that stands in the files below, as YAML and as JSON.
+    private static let old = "{ name: old, hash: \"sha256:\(String(repeating: "b", count: 64))\", scopes: [admin] }"
+    private static let oldJSON =
+        #"{"name":"old","hash":"sha256:\#(String(repeating: "b", count: 64))","scopes":["admin"]}"#
+
+    /// Files in the forms that keys stand in.
+    private static let forms = [
+        "backends: {}\n", "# a comment\nauth:\n  # of ours\n  api_keys:\n    - \(old)\nbackends: {}\n",
+        "auth:\n  api_keys:\n  - \(old)\n\n# below\nbackends: {}\n",
+        "auth:\r\n  api_keys:\r\n    - \(old)\r\nbackends: {}\r\n",
+        "auth: { api_keys: [ \(old) ] }\nbackends: {}\n", "auth:\n  api_keys: []\nbackends: {}\n",
+        "auth:\n  # none yet\nbackends: {}\n", "{\"auth\":{\"api_keys\":[\(oldJSON)]},\"backends\":{}}\n",
+    ]
+
+    @Test("is added by create --write in every usual form of the file, and nothing else changes", arguments: forms)
+    func added(form: String) async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let file = try folder.write(form, to: "chapar.yaml")
+        let words = ["keys", "create", "--name", "shop", "--scope", "read", "--config", file]
+        let shown = try await Program.run(words)
+        #expect(shown.status == 0 && shown.output.contains("No file was changed"), "\(shown)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == form)
+        let made = try await Program.run(words + ["--write"])
+        #expect(made.status == 0 && made.output.contains("has the line now"), "\(made)")
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(text.contains("shop") && !text.contains("chp_"), "\(text)")
+        let listed = try await Program.run(["keys", "list", "--config", file])
+        #expect(listed.output.contains("shop") && listed.output.contains("old") == form.contains("old"), "\(listed)")
+        for line in form.split(whereSeparator: \.isNewline) where line.hasPrefix("#") {
+            #expect(text.contains(line), "a comment is gone: \(text)")
+        }
+        let again = try await Program.run(words + ["--write"])
+        #expect(again.status == 2 && again.errors.contains("keys rotate"), "\(again)")
+    }
+
+    @Test(
+        "is removed by revoke --write with all of its lines, and the others stay",
+        arguments: [
+            "    - { name: shop, hash: \"\(hash)\", scopes: [read] }\n",
+            "    - name: shop\n      scopes:\n        - read\n      hash: \"\(hash)\"\n",
+            "    - hash: \"\(hash)\"\n      # of the shop\n      scopes: [read]\n\n      name: shop\n",
+        ]
+    )
+    func removed(entry: String) async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let head = "auth:\n  api_keys:\n    - \(Self.old)\n"
+        for (before, after) in [("", "    # the next\n"), ("    # kept\n", "")] {
+            let rest = "\(after)backends: {}\n"
+            let file = try folder.write(head + before + entry + rest, to: "chapar.yaml")
+            let named = try await Program.run(["keys", "revoke", "shop", "--config", file])
+            #expect(named.status == 0 && named.output.contains("No file was changed"), "\(named)")
+            let revoked = try await Program.run(["keys", "revoke", "shop", "--config", file, "--write"])
+            #expect(revoked.status == 0 && revoked.output.contains("Removed the entry"), "\(revoked)")
+            #expect(try String(contentsOfFile: file, encoding: .utf8) == head + before + rest)
+            let last = try await Program.run(["keys", "revoke", "old", "--config", file, "--write"])
+            #expect(last.status == 2 && last.errors.contains("is the only key"), "\(last)")
+        }
+    }
+
+    @Test("is not removed from a list in one line, nor rotated with --no-write; the file stays as it is")
+    func kept() async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let text =
+            "auth: { api_keys: [ \(Self.old), { name: shop, hash: \"\(Self.hash)\", scopes: [read] } ] }\nbackends: {}\n"
+        let file = try folder.write(text, to: "chapar.yaml")
+        let revoked = try await Program.run(["keys", "revoke", "shop", "--config", file, "--write"])
+        #expect(revoked.status == 2 && revoked.errors.contains("was left as it is"), "\(revoked)")
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--no-write"])
+        #expect(rotated.status == 0 && rotated.output.contains("No file was changed"), "\(rotated)")
+        #expect(rotated.output.contains(Self.hash), "both values are shown: \(rotated)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+    }
+
     /// A byte order mark, as some editors write it.
     private static let byteOrderMark = "\u{FEFF}"
 

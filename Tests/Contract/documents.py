@@ -30,13 +30,13 @@ def blocks(page):
 
 
 def commands(text):
-    """The commands of a console block; a quotation or a `\\` carries a command on to the next line."""
+    """The commands of a block, in which what they print begins with `#`; a quotation or a `\\` carries a command on to the next line."""
     result, is_open = [], False
     for line in text.splitlines():
         if is_open:
             result[-1] += "\n" + line
-        elif line.startswith("$ "):
-            result.append(line[2:])
+        elif line and not line.startswith("#"):
+            result.append(line)
         else:
             continue
         is_open = result[-1].endswith("\\") or result[-1].count("'") % 2 == 1
@@ -51,7 +51,7 @@ def shown(gateway, folder):
     (folder / "chapar").symlink_to(CHAPAR)
     for page in pages():
         for info, text in blocks(page):
-            if not info.startswith("console run") or "curl" not in text:
+            if not info.startswith("sh run") or "curl" not in text:
                 continue
             environment = {name: value for name, value in os.environ.items() if not name.startswith("CHAPAR_")}
             environment |= {"PATH": path, "NO_PROXY": "*", "CHAPAR_KEY": gateway.keys["admin"], "CONTRACT_LOG": str(log),

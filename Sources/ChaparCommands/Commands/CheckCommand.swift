@@ -89,7 +89,8 @@ struct CheckCommand: AsyncParsableCommand {
         ]
     }
 
-    private static func json(_ issue: ConfigIssue) -> JSONValue {
+    /// Returns an issue as the commands write it.
+    static func json(_ issue: ConfigIssue) -> JSONValue {
         [
             "path": .string(issue.path), "file": .string(issue.origin.file),
             "line": .integer(Int64(issue.origin.line)), "column": .integer(Int64(issue.origin.column)),

@@ -19,7 +19,7 @@ struct KeysCommand: AsyncParsableCommand {
     struct Create: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "create",
-            abstract: "Make a key: prints it once, and the line for auth.api_keys.",
+            abstract: "Make a key: prints it once, and the line for auth.api_keys; --write adds the line.",
             discussion: "The key is never stored. With --key-file it goes to a file of its owner instead of the screen."
         )
 
@@ -35,6 +35,10 @@ struct KeysCommand: AsyncParsableCommand {
         @Option(help: "Write the key to this new file (mode 600) instead of printing it.", completion: .file())
         var keyFile: String?
 
+        @Flag(inversion: .prefixedNo, help: "Add the line to the configuration file.")
+        var write = false
+
+        @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
 
         func validate() throws {
@@ -46,18 +50,47 @@ struct KeysCommand: AsyncParsableCommand {
         func run() async throws {
             let new = NewAPIKey()
             let key = new.key.reveal()
-            if let keyFile { try SecretFile.write(key + "\n", to: keyFile) }
             let words = scopes.map(\.rawValue)
             let line = new.line(name: name, scopes: words)
+            let edited = write ? try edited(new, words) : nil
+            if let keyFile { try SecretFile.write(key + "\n", to: keyFile) }
+            if let edited { try KeysCommand.write(edited, orRemove: keyFile) }
             if form.isJSON {
-                Shell.print([
+                var result: JSONObject = [
                     "name": .string(name), "key": keyFile == nil ? .string(key) : .null, "hash": .string(new.hash),
                     "scopes": .array(words.map { .string($0) }), "line": .string(line),
-                ])
-                return
+                ]
+                if write { result["file"] = .string(file.path) }
+                return Shell.print(.object(result))
             }
             Shell.print("Key, shown this once:     \(keyFile.map { "written to \($0)" } ?? key)")
             Shell.print("Line for auth.api_keys:   \(line)")
+            Shell.print(
+                write
+                    ? "\(file.path) has the line now. Reload: kill -HUP <pid of serve>"
+                    : "No file was changed. Put the line into the configuration, or let --write do it."
+            )
+        }
+
+        /// Returns the configuration with the new key; throws unless it has that one more, and all others as before.
+        private func edited(_ new: NewAPIKey, _ words: [String]) throws -> ConfigurationFile {
+            let before = try file.load().configuration
+            guard !before.apiKeys.contains(where: { $0.name == name }) else {
+                throw CommandFailure(
+                    "\(file.path) has a key \"\(name)\" already: give it a new value with keys rotate",
+                    .usage
+                )
+            }
+            var text = try ConfigurationFile(file.path)
+            let isJSON = text.text.first { !$0.isWhitespace } == "{"
+            let entry = new.line(name: name, scopes: words).dropFirst(2)
+            try text.add(key: isJSON ? new.json(name: name, scopes: words) : String(entry))
+            let hashes = [String(new.hash.dropFirst(7))]
+            try KeysCommand.check(text, has: KeysCommand.hashes(before.apiKeys).merging([name: hashes]) { $1 })
+            if FirstKey.isNeeded(before) {
+                Shell.complain("the first key, which the gateway made, opens nothing after the reload")
+            }
+            return text
         }
     }
 
@@ -118,7 +151,8 @@ struct KeysCommand: AsyncParsableCommand {
             commandName: "rotate",
             abstract: "Give a key a new value; the one in use opens as well, until you retire it.",
             discussion: """
-                Changes the key's hash in the configuration file to a list of both, and nothing else in it. Then reload (kill -HUP), \
+                Changes the key's hash in the configuration file to a list of both, and nothing else in it; with --no-write it \
+                only prints what to change. Then reload (kill -HUP), \
                 give callers the new value, and look with "chapar keys list" and GET /v1/keys before you run "chapar keys retire".
                 """
         )
@@ -128,6 +162,9 @@ struct KeysCommand: AsyncParsableCommand {
 
         @Option(help: "Write the key to this new file (mode 600) instead of printing it.", completion: .file())
         var keyFile: String?
+
+        @Flag(inversion: .prefixedNo, help: "Change the configuration file.")
+        var write = true
 
         @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
@@ -140,23 +177,20 @@ struct KeysCommand: AsyncParsableCommand {
             try text.replace(hashes: old, with: hashes)
             try KeysCommand.check(text, key: name, has: hashes)
             if let keyFile { try SecretFile.write(new.key.reveal() + "\n", to: keyFile) }
-            do throws(CommandFailure) {
-                try text.write()
-            } catch {
-                // Its key opens nothing, and it would block the name for the next attempt.
-                if let keyFile { unlink(keyFile) }
-                throw error
-            }
+            if write { try KeysCommand.write(text, orRemove: keyFile) }
             if form.isJSON {
-                Shell.print([
+                var result: JSONObject = [
                     "name": .string(name), "key": keyFile == nil ? .string(new.key.reveal()) : .null,
-                    "hash": .string(new.hash), "file": .string(file.path),
-                ])
-                return
+                    "hash": .string(new.hash),
+                ]
+                if write { result["file"] = .string(file.path) }
+                return Shell.print(.object(result))
             }
             Shell.print("New key, shown this once: \(keyFile.map { "written to \($0)" } ?? new.key.reveal())")
             Shell.print(
-                "\(file.path) has both now. Reload: kill -HUP <pid of serve>; in the end: chapar keys retire \(name)"
+                write
+                    ? "\(file.path) has both now. Reload: kill -HUP <pid of serve>; in the end: chapar keys retire \(name)"
+                    : "No file was changed. The key's hash becomes \(KeysCommand.list(hashes)); or let --write do it."
             )
         }
     }
@@ -171,6 +205,9 @@ struct KeysCommand: AsyncParsableCommand {
         @Argument(help: "The key's name.")
         var name: String
 
+        @Flag(inversion: .prefixedNo, help: "Change the configuration file.")
+        var write = true
+
         @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
 
@@ -180,30 +217,35 @@ struct KeysCommand: AsyncParsableCommand {
             var text = try ConfigurationFile(file.path)
             try text.replace(hashes: hashes, with: [hashes[0]])
             try KeysCommand.check(text, key: name, has: [hashes[0]])
-            try text.write()
+            if write { try text.write() }
             if form.isJSON {
-                Shell.print(["name": .string(name), "retired": .integer(Int64(hashes.count - 1))])
+                Shell.print(["name": .string(name), "retired": .integer(Int64(write ? hashes.count - 1 : 0))])
             } else {
-                Shell.print("\(file.path) has the newest value only. Reload: kill -HUP <pid of serve>")
+                Shell.print(
+                    write
+                        ? "\(file.path) has the newest value only. Reload: kill -HUP <pid of serve>"
+                        : "No file was changed. The key's hash becomes \(KeysCommand.list([hashes[0]])); or let --write do it."
+                )
             }
         }
     }
 
-    /// `chapar keys revoke`: names the entry to remove.
-    ///
-    /// The file belongs to the operator: no command edits it on its own.
+    /// `chapar keys revoke`: names the entry to remove, or removes it.
     struct Revoke: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "revoke",
-            abstract: "Find the entry of a key, so that you can remove it and reload.",
+            abstract: "Find the entry of a key, so that you can remove it and reload; --write removes it.",
             discussion: """
-                The file is not edited: comments and templates in it are yours. What was sent with the key and waits \
+                Without --write the file is not edited: comments and templates in it are yours. What was sent with the key and waits \
                 still goes out; "chapar cancel --key NAME" with a key of the scope "admin" ends it.
                 """
         )
 
         @Argument(help: "The key's name.")
         var name: String
+
+        @Flag(inversion: .prefixedNo, help: "Remove the entry from the configuration file.")
+        var write = false
 
         @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
@@ -215,20 +257,42 @@ struct KeysCommand: AsyncParsableCommand {
             }
             guard let entry else { throw KeysCommand.unknown(name, loaded, file) }
             let position = "\(entry.origin.file):\(entry.origin.line)"
+            if write { try remove(entry, from: loaded) }
             if form.isJSON {
-                Shell.print([
+                var result: JSONObject = [
                     "name": .string(name), "path": .string(String(entry.path.dropLast(5))),
                     "file": .string(entry.origin.file), "line": .integer(Int64(entry.origin.line)),
-                ])
+                ]
+                if write { result["removed"] = true }
+                Shell.print(.object(result))
             } else {
+                let what = "the entry \(entry.path.dropLast(5)) at \(position)"
                 Shell.print(
-                    "Remove the entry \(entry.path.dropLast(5)) at \(position), then reload: kill -HUP <pid of serve>"
+                    write
+                        ? "Removed \(what). Reload: kill -HUP <pid of serve>"
+                        : "Remove \(what), then reload: kill -HUP <pid of serve>. No file was changed; --write removes it."
                 )
                 Shell.print(
                     "What was sent with it and waits still goes out, scheduled messages included. "
                         + "After the reload this ends it: chapar cancel --key \(name)"
                 )
             }
+        }
+
+        /// Removes the entry from the file, unless anything but this key would change.
+        private func remove(_ entry: ConfigReport.Setting, from loaded: LoadedConfiguration) throws {
+            var kept = KeysCommand.hashes(loaded.configuration.apiKeys)
+            kept[name] = nil
+            guard !kept.isEmpty else {
+                throw CommandFailure(
+                    "\"\(name)\" is the only key: make another one first (keys create --write), or remove it by hand",
+                    .usage
+                )
+            }
+            var text = try ConfigurationFile(file.path)
+            try text.removeEntry(at: entry.origin.line)
+            try KeysCommand.check(text, has: kept)
+            try text.write()
         }
     }
 
@@ -257,6 +321,48 @@ struct KeysCommand: AsyncParsableCommand {
                 + "as a list in one line, hash: [\"sha256:…\"], and run the command again",
             .usage
         )
+    }
+
+    /// Returns the hashes of each key by its name.
+    private static func hashes(_ keys: [GatewayConfiguration.APIKey]) -> [String: [String]] {
+        Dictionary(keys.map { ($0.name, $0.hashes) }) { $1 }
+    }
+
+    /// Throws when a changed file would not have exactly these keys.
+    private static func check(_ text: ConfigurationFile, has keys: [String: [String]]) throws {
+        let loader = try BackendLoader.offline()
+        let loaded: LoadedConfiguration
+        do throws(ConfigurationError) {
+            loaded = try loader.check(text.text, as: text.path)
+        } catch {
+            throw CommandFailure(
+                "\(text.path) was left as it is, since the change would make it wrong: \(error)",
+                .usage
+            )
+        }
+        guard hashes(loaded.configuration.apiKeys) == keys else {
+            throw CommandFailure(
+                "\(text.path) was left as it is: its keys stand in a form that cannot be edited. Change auth.api_keys by hand",
+                .usage
+            )
+        }
+    }
+
+    /// Writes a changed file; when that fails, removes the new file of a key that opens nothing.
+    private static func write(_ text: ConfigurationFile, orRemove keyFile: String?) throws(CommandFailure) {
+        do throws(CommandFailure) {
+            try text.write()
+        } catch {
+            // It would block the name for the next attempt.
+            if let keyFile { unlink(keyFile) }
+            throw error
+        }
+    }
+
+    /// Returns hashes as they stand in the file.
+    private static func list(_ hashes: [String]) -> String {
+        let quoted = hashes.map { "\"sha256:\($0)\"" }
+        return quoted.count == 1 ? quoted[0] : "[\(quoted.joined(separator: ", "))]"
     }
 
     private static func unknown(_ name: String, _ loaded: LoadedConfiguration, _ file: ConfigOption) -> CommandFailure {

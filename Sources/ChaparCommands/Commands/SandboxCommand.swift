@@ -19,6 +19,12 @@ struct SandboxCommand: AsyncParsableCommand {
     @Option(help: "Where to write the authority's certificate, the key and chapar.yaml.", completion: .directory)
     var dir: String
 
+    @Option(
+        name: .customLong("platform"),
+        help: "Only these platforms, by their kinds with commas between them, such as apns,fcm. Default: all."
+    )
+    var platforms: String?
+
     @Option(name: .customLong("port"), help: "The port of the APNs production simulator; 0 takes a free one.")
     var port = 0
 
@@ -37,16 +43,36 @@ struct SandboxCommand: AsyncParsableCommand {
         for port in [port, developmentPort, controlPort, gatewayPort] where !(0...65535).contains(port) {
             throw ValidationError("\(port) is not a port: 0 to 65535.")
         }
+        let kinds = GatewayProgram.current.backends.map(\.kind.rawValue)
+        for kind in chosen ?? [] where !kinds.contains(kind) {
+            let hint = Suggestion.nearest(to: kind, among: kinds).map { "Did you mean \"\($0)\"? " } ?? ""
+            throw ValidationError("\"\(kind)\" is no platform. \(hint)There are \(kinds.joined(separator: ", ")).")
+        }
+        if chosen?.isEmpty == true { throw ValidationError("Name a platform: --platform apns,fcm.") }
+    }
+
+    /// The kinds of `--platform`; nil for all.
+    private var chosen: [String]? {
+        platforms?.split(whereSeparator: { $0 == "," || $0.isWhitespace }).map { $0.lowercased() }
     }
 
     func run() async throws {
         var configuration = GatewayProgram.current.sandbox
         configuration.apns.ports = [.production: port, .development: developmentPort]
         configuration.controlPort = controlPort
+        // IDPush stands in front of OneSignal, and is a part of its simulator.
+        configuration.platforms = chosen.map { Set($0.map { $0 == "idpush" ? "onesignal" : $0 }) }
+        let isWhole = chosen == nil
         let interruption = await Interruption()
         do {
             try await Sandbox.run(configuration) { sandbox in
-                show(try GatewayProgram.current.write(sandbox, to: URL(filePath: dir), gatewayPort: gatewayPort))
+                let written = try GatewayProgram.current.write(
+                    sandbox,
+                    to: URL(filePath: dir),
+                    gatewayPort: gatewayPort,
+                    isWhole: isWhole
+                )
+                show(written)
                 await interruption.wait()
             }
         } catch let error as SandboxError {

@@ -12,6 +12,9 @@ struct DevicesImportCommand: AsyncParsableCommand {
             CSV: the first line names the columns, of \(DeviceCSV.columns.joined(separator: ", ")); \
             tags are separated by |. Only id is needed. A token of a CSV file counts as registered now.
 
+            OneSignal's export (--from onesignal): its CSV as it is, unpacked. Unsubscribed people are kept without user and token \
+            and get nothing; what is no app of iOS or Android is left out. Both are counted.
+
             Devices that exist are replaced. Wrong lines are named and left out. A file that is not in UTF-8, or has a \
             quotation mark that nothing closes, is refused before anything is registered.
             """
@@ -23,11 +26,29 @@ struct DevicesImportCommand: AsyncParsableCommand {
     @Option(help: "The form of the file: csv or ndjson. Default: by its name, else ndjson.")
     var format: SendCommand.Format?
 
+    @Option(help: "Read another service's export: onesignal.")
+    var from: Source?
+
     @Flag(help: "Import each line as it comes, before the whole input is known to be readable.")
     var stream = false
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
+
+    /// A service whose export can be read.
+    enum Source: String, ExpressibleByArgument, CaseIterable {
+        case onesignal
+    }
+
+    func validate() throws {
+        guard from != nil else { return }
+        guard format != .ndjson else { throw ValidationError("OneSignal's export is CSV: leave --format out.") }
+        if file.lowercased().hasSuffix(".gz") {
+            throw ValidationError(
+                "\(file) is compressed: gunzip -c \(file) | \(GatewayProgram.current.name) devices import - --from onesignal"
+            )
+        }
+    }
 
     /// The most devices in one request; the API takes 1,000.
     private static let batchSize = 1000
@@ -39,15 +60,20 @@ struct DevicesImportCommand: AsyncParsableCommand {
         var created = 0
         var replaced = 0
         var refused = 0
+        /// Unsubscribed ones, which are imported without user and token.
+        var unsubscribed = 0
+        /// Subscriptions that are not imported, by the reason; one of few.
+        var leftOut: [String: Int] = [:]
 
         var done: Int { created.adding(clamping: replaced).adding(clamping: refused) }
     }
 
     func run() async throws {
+        let isForeign = from != nil
         var input = try InputFile(
             file,
-            format: format.map { $0 == .csv ? .csv : .ndjson },
-            rows: .devices,
+            format: isForeign ? .csv : format.map { $0 == .csv ? .csv : .ndjson },
+            rows: isForeign ? .oneSignal : .devices,
             isStream: stream
         )
         defer { input.close() }
@@ -57,7 +83,13 @@ struct DevicesImportCommand: AsyncParsableCommand {
             var batch = Batch()
             while let line = try input.next() {
                 switch line.result {
-                case .success(let device): batch.add(device, line: line.number)
+                case .success(let device):
+                    if isForeign, let reason = device[OneSignalCSV.leftOut]?.stringValue {
+                        tally.leftOut[reason, default: 0] += 1
+                    } else {
+                        if isForeign, device["tokens"] == nil { tally.unsubscribed += 1 }
+                        batch.add(device, line: line.number)
+                    }
                 case .failure(let failure):
                     tally.refused += 1
                     refuse(line.number, id: nil, "invalid_line", "line \(line.number) \(failure.description)")
@@ -70,13 +102,26 @@ struct DevicesImportCommand: AsyncParsableCommand {
             if !batch.lines.isEmpty { try await put(&batch, devices, &tally) }
         }
         bar.update(done: tally.done, fraction: input.size.map { _ in 1 }, isLast: true)
-        if tally.done == 0 { Shell.complain("\(file == "-" ? "stdin" : file) holds no device") }
-        Shell.complain("\(tally.created) created, \(tally.replaced) replaced, \(tally.refused) refused")
+        if tally.done == 0, tally.leftOut.isEmpty { Shell.complain("\(file == "-" ? "stdin" : file) holds no device") }
+        let leftOut = tally.leftOut.sorted { $0.key < $1.key }
+        let others = leftOut.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
+        Shell.complain(
+            "\(tally.created) created, \(tally.replaced) replaced, \(tally.refused) refused"
+                + (tally.unsubscribed == 0 ? "" : "; \(tally.unsubscribed) unsubscribed, without user and token")
+                + (leftOut.isEmpty ? "" : "; left out: \(others)")
+        )
         if form.isJSON {
-            Shell.print([
+            var result: JSONObject = [
                 "created": .integer(Int64(tally.created)), "replaced": .integer(Int64(tally.replaced)),
                 "refused": .integer(Int64(tally.refused)),
-            ])
+            ]
+            if isForeign {
+                result["unsubscribed"] = .integer(Int64(tally.unsubscribed))
+                result["left_out"] = .object(
+                    leftOut.reduce(into: JSONObject()) { $0[$1.key] = .integer(Int64($1.value)) }
+                )
+            }
+            Shell.print(.object(result))
         }
         if tally.refused > 0 { throw tally.refused == tally.done ? ExitStatus.failure : ExitStatus.partial }
     }

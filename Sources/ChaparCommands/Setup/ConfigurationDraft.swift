@@ -15,6 +15,10 @@ struct ConfigurationDraft {
     private(set) var backends: [Backend] = []
     /// The element of `auth.api_keys`; nil without a key.
     var keyLine: String?
+    /// Further sections of a new file, a line each.
+    var sections: [String] = []
+    /// The files of the server's certificate and of its key, in a new file; nil without HTTPS.
+    var tls: (certificate: String, key: String)?
     private let beginning: Beginning
 
     /// The part of the file before the backends.
@@ -62,6 +66,19 @@ struct ConfigurationDraft {
         return object
     }
 
+    /// Gives a backend the value of another one's key, unless it has one of its own.
+    mutating func share(_ key: String, of name: String, with other: String) {
+        guard let value = backends.first(where: { $0.name == name })?.values[key],
+            let index = backends.firstIndex(where: { $0.name == other }), backends[index].values[key] == nil
+        else { return }
+        backends[index].values[key] = value
+    }
+
+    /// Returns whether a backend has a value for a key.
+    func has(_ key: String, of name: String) -> Bool {
+        backends.first { $0.name == name }?.values[key] != nil
+    }
+
     /// Returns the backend and key that an issue is about; nil when it is about something else.
     func place(of issue: ConfigIssue) -> (name: String, key: [String])? {
         let steps = issue.path.split(separator: ".").map(String.init)
@@ -82,11 +99,15 @@ struct ConfigurationDraft {
         let keys = keyLine.map { ["auth:", "  api_keys:", "    \($0)"] } ?? []
         switch beginning {
         case .settings(let host, let port, let store):
-            let head = [
-                "# Written by init; `check` names mistakes, `doctor` looks whether the platforms can be reached.",
-                "server: { host: \(Self.scalar(host)), port: \(port) }",
-                "store: { path: \(Self.scalar(store)) }",
-            ]
+            let files = tls.map { tls in
+                ", tls: { certificate_file: \(Self.scalar(tls.certificate)), key_file: \(Self.scalar(tls.key)) }"
+            }
+            let head =
+                [
+                    "# Written by init; `check` names mistakes, `doctor` looks whether the platforms can be reached.",
+                    "server: { host: \(Self.scalar(host)), port: \(port)\(files ?? "") }",
+                    "store: { path: \(Self.scalar(store)) }",
+                ] + sections
             let hint = "# Without auth the first start makes an API key beside the store, for commands on this machine."
             return (head + (keys.isEmpty ? [hint] : keys) + section).joined(separator: "\n") + "\n"
         case .file(var file):
@@ -114,7 +135,7 @@ struct ConfigurationDraft {
     }
 
     /// Returns a value as YAML: plain words, numbers, lists and maps as they are, all else in quotation marks.
-    private static func scalar(_ text: String) -> String {
+    static func scalar(_ text: String) -> String {
         let isList = text.hasPrefix("[") && text.hasSuffix("]")
         let isMap = text.hasPrefix("{") && text.hasSuffix("}")
         if isList || isMap || isPlain(text) { return text }

@@ -19,6 +19,7 @@ struct InitCommand: AsyncParsableCommand {
                   \(program) init
                   \(program) init --backend ios=apns --set ios.team_id=ABCDE12345 --set ios.key_id=KEY1234567 \
                 --set ios.key_file=AuthKey.p8 --set ios.topic=com.example.app --key-file admin.key
+                  \(program) init --from gorush.yml --set ios.topic=com.example.app --key-file admin.key
 
                 Exit codes: 0 written, 2 usage or a file that exists, 3 something is missing or wrong.
                 """
@@ -33,6 +34,12 @@ struct InitCommand: AsyncParsableCommand {
         help: "A value, NAME.KEY=VALUE; ${VARIABLE} and ${file:/path} are written as they are. Repeat it."
     )
     var values: [String] = []
+
+    @Option(
+        help: "Convert this configuration of gorush; what cannot be converted is named with its line.",
+        completion: .file(extensions: ["yml", "yaml", "json"])
+    )
+    var from: String?
 
     @Option(help: "The address to listen on; other machines need keys (--key-file). Default: 127.0.0.1.")
     var host: String?
@@ -59,23 +66,59 @@ struct InitCommand: AsyncParsableCommand {
     func run() async throws {
         let existing = try existingFile()
         let questions = ask || Shell.isInputTerminal ? Questions() : nil
+        let conversion = try converted()
         var draft = ConfigurationDraft(
             existing.map { .file($0) }
-                ?? .settings(host: host ?? "127.0.0.1", port: port ?? 8080, store: store ?? "chapar.db")
+                ?? .settings(
+                    host: host ?? conversion?.host ?? "127.0.0.1",
+                    port: port ?? conversion?.port ?? 8080,
+                    store: store ?? "chapar.db"
+                )
         )
-        try choose(into: &draft, questions)
+        conversion?.fill(&draft)
+        if conversion == nil || !backends.isEmpty { try choose(into: &draft, questions) }
         for value in values { try draft.set(value) }
+        if let conversion { share(&draft, of: conversion) }
         let key = keyFile.map { _ in NewAPIKey() }
         draft.keyLine = key?.line(name: "admin", scopes: ["admin"])
         var secrets: [String] = []
         do {
+            for secret in conversion?.secrets ?? [] {
+                try SecretFile.write(secret.text, to: secret.path)
+                secrets.append(secret.path)
+            }
             try complete(&draft, questions, &secrets)
             try write(draft, key, in: existing)
         } catch {
             for secret in secrets { unlink(secret) }
             throw error
         }
-        show(draft, isNew: existing == nil)
+        show(draft, conversion, isNew: existing == nil)
+    }
+
+    /// Converts the file of `--from` and reports what cannot be converted; nil without one.
+    private func converted() throws -> GorushConversion? {
+        guard let from else { return nil }
+        guard !FileManager.default.fileExists(atPath: file.path) else { throw Self.exists(file.path) }
+        let conversion = GorushConversion(
+            try GorushFile(from),
+            target: file.path,
+            hasKey: keyFile != nil,
+            environment: ProcessInfo.processInfo.environment
+        )
+        for remark in conversion.remarks { Shell.complain("not converted: \(remark)") }
+        guard conversion.stops.isEmpty else { throw ConfigurationError(conversion.stops) }
+        return conversion
+    }
+
+    /// Gives both backends for Apple one topic, which the file of gorush lacks.
+    private func share(_ draft: inout ConfigurationDraft, of conversion: GorushConversion) {
+        draft.share("topic", of: "ios", with: "ios-dev")
+        draft.share("topic", of: "ios-dev", with: "ios")
+        guard conversion.needsTopic, !draft.has("topic", of: "ios") else { return }
+        Shell.complain(
+            "gorush takes the app's bundle ID from each request: give it with --set ios.topic=com.example.app"
+        )
     }
 
     /// Returns the configuration to which backends are added; nil when a new one is to be written.
@@ -193,13 +236,15 @@ struct InitCommand: AsyncParsableCommand {
         }
     }
 
-    private func show(_ draft: ConfigurationDraft, isNew: Bool) {
+    private func show(_ draft: ConfigurationDraft, _ conversion: GorushConversion?, isNew: Bool) {
         let backends = draft.backends.map { (name: $0.name, kind: $0.kind) }
         guard !form.isJSON else {
-            return Shell.print([
+            var result: JSONObject = [
                 "file": .string(file.path), "key_file": keyFile.map { .string($0) } ?? .null,
                 "backends": .array(backends.map { ["name": .string($0.name), "kind": .string($0.kind)] }),
-            ])
+            ]
+            if let conversion { result["not_converted"] = .array(conversion.remarks.map(CheckCommand.json)) }
+            return Shell.print(.object(result))
         }
         let program = GatewayProgram.current.name
         Shell.print("\(file.path): \(backends.map { "\($0.name) (\($0.kind))" }.joined(separator: ", ")), checked.")

@@ -30,8 +30,16 @@ struct NewAPIKey {
             }
     }
 
-    /// Returns the element of `auth.api_keys`.
+    /// Returns the element of `auth.api_keys`, as a line of a list.
     func line(name: String, scopes: [String]) -> String {
         "- { name: \(name), hash: \"\(hash)\", scopes: [\(scopes.joined(separator: ", "))] }"
+    }
+
+    /// Returns the element of `auth.api_keys` as JSON, which YAML reads as well.
+    func json(name: String, scopes: [String]) -> String {
+        let object: JSONValue = [
+            "name": .string(name), "hash": .string(hash), "scopes": .array(scopes.map { .string($0) }),
+        ]
+        return object.text
     }
 }

@@ -120,7 +120,12 @@ struct BackendLoader {
         _ path: String,
         _ transport: any HTTPTransport
     ) throws(ConfigurationError) -> LoadedConfiguration {
-        try loader.load(path) { context($0, transport) }
+        do throws(ConfigurationError) {
+            return try loader.load(path) { context($0, transport) }
+        } catch {
+            // Its keys would be named as unknown ones, one by one.
+            throw GorushFile.mistake(in: path).map { ConfigurationError([$0]) } ?? error
+        }
     }
 
     /// Makes the reader of configuration files for this program: its kinds of backends, its sections, its stores.

@@ -28,7 +28,9 @@ extension HTTPFailure {
         guard let known = error as? IOError, "\(known)".hasPrefix("connection reset (error set)") else {
             return "\(error)"
         }
+        // NIO closes a parenthesis that it has not opened.
         return "\(IOError(errnoCode: known.errnoCode, reason: "the connection failed"))"
+            .replacing(") (errno: ", with: " (errno: ")
     }
 
     /// Returns the failure for an error on an open TLS connection; nil unless the peer refuses the client certificate.

@@ -13,8 +13,9 @@ import Testing
 /// | `console run PLATFORM …` | each command after `$` is run, and what it prints compared with the lines below it, where `…` stands for anything |
 /// | `console start` | started before, in the README; another page may show the same command |
 /// | `console make` | the target stands in the Makefile |
+/// | `console clients`, `console java` | `.ci/clients` runs it, with `--java` the second |
 /// | `yaml check` | `chapar check` takes it |
-/// | `swift`, `swift FILE`, `python FILE`, `yaml FILE` | stands in the example, or in any |
+/// | `swift`, `swift FILE`, `python FILE`, `java FILE`, `yaml FILE` | stands in the example, or in any |
 /// | `swift manifest` | the products that it names are products of the package |
 /// | `http` | a method, a path and a body: the API has the route, and the body is JSON |
 /// | `json` | is JSON |
@@ -88,7 +89,7 @@ struct DocumentsTests {
             .filter { $0.info == "console start" }.flatMap(\.commands).map(\.text)
         #expect(started.count == 2)
         let known =
-            #/console run( \w+)*|console start|console make|yaml check|yaml \S+\.yaml|swift|swift \S+\.swift|swift manifest|python \S+\.py|http|json|mermaid|text/#
+            #/console run( \w+)*|console (start|make|clients|java)|yaml check|yaml \S+\.yaml|swift|swift \S+\.swift|swift manifest|python \S+\.py|java \S+\.java|http|json|mermaid|text/#
         for page in pages {
             let fences = page.text.split(separator: "\n").count { $0.drop { $0 == " " }.hasPrefix("```") }
             #expect(fences == 2 * page.blocks.count, "\(page.path): a block is not closed")
@@ -135,7 +136,7 @@ struct DocumentsTests {
                     }
                 case ("swift", "swift") where Platforms.missing.isEmpty:
                     #expect(examples.contains { $0.contains(text) }, "\(page.path): \(block.text)")
-                case ("swift", let name?) where name != "swift", ("python", let name?),
+                case ("swift", let name?) where name != "swift", ("python", let name?), ("java", let name?),
                     ("yaml", let name?) where name != "check":
                     let file = Self.root.appending(path: name)
                     if !Platforms.missing.isEmpty, !FileManager.default.fileExists(atPath: file.path) { continue }

@@ -13,7 +13,7 @@ import Testing
 /// | `console run PLATFORM …` | each command after `$` is run, and what it prints compared with the lines below it, where `…` stands for anything |
 /// | `console start` | started before, in the README; another page may show the same command |
 /// | `console make` | the target stands in the Makefile |
-/// | `console clients`, `console java` | `.ci/clients` runs it, with `--java` the second |
+/// | `sh clients`, `sh java` | `.ci/clients` runs it, with `--java` the second |
 /// | `yaml check` | `chapar check` takes it |
 /// | `swift`, `swift FILE`, `python FILE`, `java FILE`, `yaml FILE` | stands in the example, or in any |
 /// | `swift manifest` | the products that it names are products of the package |
@@ -89,7 +89,7 @@ struct DocumentsTests {
             .filter { $0.info == "console start" }.flatMap(\.commands).map(\.text)
         #expect(started.count == 2)
         let known =
-            #/console run( \w+)*|console (start|make|clients|java)|yaml check|yaml \S+\.yaml|swift|swift \S+\.swift|swift manifest|python \S+\.py|java \S+\.java|http|json|mermaid|text/#
+            #/console run( \w+)*|console start|console make|sh (clients|java)|yaml check|yaml \S+\.yaml|swift|swift \S+\.swift|swift manifest|python \S+\.py|java \S+\.java|http|json|mermaid|text/#
         for page in pages {
             let fences = page.text.split(separator: "\n").count { $0.drop { $0 == " " }.hasPrefix("```") }
             #expect(fences == 2 * page.blocks.count, "\(page.path): a block is not closed")

@@ -86,6 +86,7 @@ deps:  ## Install the system libraries that the program links, where they are mi
 test-deps:  ## Install what the tests use besides, where it is missing
 	@./.ci/packages libsqlite3-dev libnghttp2-dev libjemalloc-dev libpq-dev postgresql pkg-config nghttp2-server nghttp2-client nginx-light h2o curl python3-venv jq sqlite3 dpkg-dev binutils systemd groff-base
 	@./.ci/packages chromium chromium-driver openssl || echo "No Chromium: the dashboard is not looked at in a browser."
+	@./.ci/packages openjdk-17-jdk-headless libgoogle-gson-java libokhttp-java libokio-java libjsr305-java libgeronimo-annotation-1.3-spec-java || echo "No Java: no client is generated in it."
 	@./.ci/packages pgbouncer || echo "No PgBouncer: the PostgreSQL store is not tested behind one."
 	@./.ci/python
 	@./.ci/promtool

@@ -80,6 +80,7 @@ struct DocumentLinksTests {
         ("try things without an account", ["chapar sandbox", "0410"]),
         ("send builds from Xcode and from the App Store", ["development", "BadDeviceToken"]),
         ("serve several apps", ["apps:", "?app="]),
+        ("send from Python or Java", ["openapi-python-client", "openapi-generator-cli", "idempotency"]),
         ("send from a Swift program", ["PushClient", "import"]),
         ("send durably from my own server", ["gateway.accept", "servesAPI: false", "crash"]),
         ("add a platform", ["PushBackend", "ChaparTesting"]),

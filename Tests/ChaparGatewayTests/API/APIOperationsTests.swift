@@ -164,6 +164,41 @@ struct APIOperationsTests {
         #expect(metrics.contains(sample))
     }
 
+    @Test("names every object and vocabulary of its description, and the licence, for generated clients")
+    func named() async throws {
+        let description = try await APIHarness().send(.get, "/openapi.json").json
+        #expect(description["info"]?["license"]?["identifier"] == "Apache-2.0")
+        let schemas = try #require(description["components"]?["schemas"]?.objectValue)
+        #expect(schemas["Audience"]?["properties"]?["everyone"]?["type"] == "boolean")
+        var unnamed: [String] = []
+        func visit(_ schema: JSONValue?, _ place: String, isNamed: Bool = false) {
+            guard let schema else { return }
+            if !isNamed, schema["properties"] != nil || schema["enum"] != nil { unnamed.append(place) }
+            for (name, property) in schema["properties"]?.objectValue ?? [:] { visit(property, "\(place).\(name)") }
+            for word in ["items", "additionalProperties"] { visit(schema[word], "\(place).\(word)") }
+            for word in ["oneOf", "anyOf"] {
+                for choice in schema[word]?.arrayValue ?? [] { visit(choice, "\(place).\(word)") }
+            }
+        }
+        func visitContent(of holder: JSONValue?, _ place: String) {
+            for (kind, content) in holder?["content"]?.objectValue ?? [:] {
+                visit(content["schema"], "\(place) \(kind)")
+            }
+        }
+        for (name, schema) in schemas { visit(schema, name, isNamed: true) }
+        for (path, methods) in description["paths"]?.objectValue ?? [:] {
+            for (method, operation) in methods.objectValue ?? [:] {
+                let place = "\(method) \(path)"
+                for parameter in operation["parameters"]?.arrayValue ?? [] { visit(parameter["schema"], place) }
+                visitContent(of: operation["requestBody"], place)
+                for (status, answer) in operation["responses"]?.objectValue ?? [:] {
+                    visitContent(of: answer, "\(place) \(status)")
+                }
+            }
+        }
+        #expect(unnamed == [])
+    }
+
     @Test("serves its description with its version, and a page that may only run its own script")
     func documents() async throws {
         let description = try await APIHarness().send(.get, "/openapi.json")

@@ -3,6 +3,7 @@ import GRDB
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 
@@ -142,7 +143,9 @@ struct RecordsStepTests {
                 } catch {
                     #expect("\(error)".contains(what) && "\(error)".contains("is damaged"), "\(error)")
                 }
-                let steps = try DatabaseQueue(path: path).read { try Schema.migrator.appliedIdentifiers($0) }
+                let after = try DatabaseQueue(path: path)
+                let steps = try await after.read { try Schema.migrator.appliedIdentifiers($0) }
+                try after.close()
                 #expect(!steps.contains(Schema.recordsStep))
             }
         }

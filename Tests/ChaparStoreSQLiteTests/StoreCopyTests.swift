@@ -1,5 +1,6 @@
 import Foundation
 import GRDB
+import ChaparComposition
 import ChaparCore
 import ChaparQueue
 import ChaparTesting

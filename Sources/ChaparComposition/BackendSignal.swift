@@ -46,6 +46,8 @@ public enum GatewayReason {
     public static let backendGone = "backend_gone"
     /// A recipient's tokens could not be looked up.
     public static let resolverFailed = "resolver_failed"
+    /// The message's time to live ended while it waited.
+    package static let expired = "expired"
     /// The platform accepted the message and later reported that it failed.
     public static let failedLater = "failed_later"
 

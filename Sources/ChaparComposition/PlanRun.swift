@@ -58,6 +58,7 @@ final class PlanRun: Sendable {
         _ plan: PlanInterpreter,
         _ requests: [PushRequest],
         _ resolved: ResolvedBatch,
+        acceptedAt: Date,
         wake: @escaping @Sendable () -> Void,
         report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) {
@@ -72,9 +73,8 @@ final class PlanRun: Sendable {
         var jobs: [Job] = []
         for (row, request) in requests.enumerated() {
             var end = now.addingTimeInterval(plan.deadline.inSeconds)
-            if case .at(let seconds)? = request.expiration {
-                end = min(end, plan.time.steady(Date(timeIntervalSince1970: Double(seconds))))
-            }
+            let isNowOrNever = request.expiration == .immediately
+            if !isNowOrNever, let last = request.end(at: acceptedAt, plan.time) { end = min(end, last) }
             let uses = plan.steps.map { $0.backend.tokenUse(of: request.notification) }
             for (column, addressee) in request.recipients.enumerated() {
                 jobs.append(
@@ -86,7 +86,7 @@ final class PlanRun: Sendable {
                                 ?? (plan.skipsForeign ? nil : addressee.recipient)
                         },
                         expiresAt: end,
-                        isNowOrNever: request.expiration == .immediately
+                        isNowOrNever: isNowOrNever
                     )
                 )
             }

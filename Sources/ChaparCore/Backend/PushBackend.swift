@@ -200,8 +200,9 @@ public struct PushRequest: Sendable {
     /// The time when the platform must give up, computed once at acceptance so that a retry does not live longer.
     ///
     /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one
-    /// only when code without a gateway sends: then the backend counts that span from the send. The backend refuses a
-    /// time that has passed (`message`, `expired`, `never`).
+    /// only when code without a gateway sends through a single backend: then the backend counts that span from the
+    /// send. A composition of backends computes it before anything waits. The backend refuses a time that has passed
+    /// (`message`, `expired`, `never`).
     public var expiration: Expiration?
 
     /// The time when a platform must give up.
@@ -218,6 +219,24 @@ public struct PushRequest: Sendable {
         self.notification = notification
         self.recipients = recipients
         self.expiration = expiration
+    }
+}
+
+extension [PushRequest] {
+    /// Returns the requests with the expiry of each time to live, which counts from `now` and is rounded up to a whole
+    /// second.
+    ///
+    /// Whatever may hold a message or send it again calls this first: otherwise each attempt would begin the time to
+    /// live anew.
+    package func fixingExpiry(at now: @autoclosure () -> Date) -> [PushRequest] {
+        guard contains(where: { $0.expiration == nil && $0.notification.timeToLive != nil }) else { return self }
+        let start = now().timeIntervalSince1970
+        return map { request in
+            guard request.expiration == nil, let span = request.notification.timeToLive else { return request }
+            var fixed = request
+            fixed.expiration = span > .zero ? .at(Int64(clamping: (start + span.inSeconds).rounded(.up))) : .immediately
+            return fixed
+        }
     }
 }
 

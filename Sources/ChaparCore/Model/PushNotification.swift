@@ -92,6 +92,9 @@ public struct PushNotification: Sendable, Hashable {
         set { own().parts.collapseID = newValue }
     }
     /// The time to send it; nil or a past time means at once.
+    ///
+    /// A gateway keeps the message until then. Code without one refuses it (`scheduling_needs_a_gateway`), unless the
+    /// platform keeps it: ``PushBackend/schedulesMessages``.
     public var sendAt: Date? {
         get { storage.parts.sendAt }
         set { own().parts.sendAt = newValue }

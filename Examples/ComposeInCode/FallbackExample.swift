@@ -14,11 +14,14 @@ enum FallbackExample {
         let huawei = try client.backend("huawei") { try HMSBackend(options: huaweiOptions(sandbox), context: $0) }
 
         // Each platform gets the token of its own service, never another's. The simulators call the first ones dead.
-        let devices = [
-            "iphone": [
-                DeviceToken("0410" + String(repeating: "0", count: 60), service: .iOSAPNs),
-                DeviceToken("firebase-42", service: .iOSFirebase),
-            ],
+        let devices: [String: ResolvedDevice] = [
+            "iphone": ResolvedDevice(
+                [
+                    DeviceToken("0410" + String(repeating: "0", count: 60), service: .iOSAPNs),
+                    DeviceToken("firebase-42", service: .iOSFirebase),
+                ],
+                language: "fa-IR"
+            ),
             "phone": [
                 DeviceToken("sim-unregistered-1", service: .androidFirebase),
                 DeviceToken("huawei-42", service: .androidHuawei),
@@ -46,6 +49,8 @@ enum FallbackExample {
         )
         let outcomes = await chain.send(notification, to: [.device("iphone"), .device("phone")])
         for outcome in outcomes { print("at last:", words(.answered(outcome))) }
+        let shown = sandbox.fcm.inbox.last?.message["notification"]?["title"]?.stringValue
+        print("the iphone shows:", shown ?? "nothing")  // سفارش ۴۲: its person reads Persian.
     }
 
     static func words(_ event: PlanEvent) -> String {

@@ -51,7 +51,7 @@ enum SimulatorExample {
         let chain = try client.backend("both") { _ in
             FallbackBackend(
                 [NamedBackend("apple", apple.breaking()), NamedBackend("google", google)],
-                resolver: RecipientResolver { ids in Dictionary(uniqueKeysWithValues: ids.map { ($0, tokens) }) },
+                resolver: RecipientResolver { _ in ["iphone": ResolvedDevice(tokens)] },
                 observe: { entry in print("down: \(entry.backend):", FallbackExample.words(entry.event)) }
             )
         }

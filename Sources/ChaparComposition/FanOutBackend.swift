@@ -72,7 +72,7 @@ public struct FanOutBackend: BackendGroup {
         var refused: [DeliveryReport] = []
         let audiences = members.map(\.backend.audience)
         for index in indices {
-            var addressee = requests[index.request].recipients[index.recipient]
+            var addressee = resolved.localized(requests[index.request].recipients[index.recipient])
             let recipient = addressee.recipient
             for (number, audience) in audiences.enumerated() {
                 let use = members[number].backend.tokenUse(of: requests[index.request].notification)

@@ -80,7 +80,7 @@ final class PlanRun: Sendable {
                 jobs.append(
                     Job(
                         index: BatchIndex(request: row, recipient: column),
-                        addressee: addressee,
+                        addressee: resolved.localized(addressee),
                         addresses: zip(audiences, uses).map { audience, use in
                             resolved.address(addressee.recipient, for: audience, use)
                                 ?? (plan.skipsForeign ? nil : addressee.recipient)

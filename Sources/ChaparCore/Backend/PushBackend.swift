@@ -192,8 +192,20 @@ extension PushBackend {
     ///
     /// A message with a ``PushNotification/sendAt`` that is not over is refused (`scheduling_needs_a_gateway`) unless
     /// the platform keeps it until then.
-    public func send(_ notification: PushNotification, to recipients: [Recipient]) async -> [DeliveryOutcome] {
-        let request = PushRequest(notification, to: recipients.map { Addressee($0) })
+    ///
+    /// - Parameters:
+    ///   - notification: The message.
+    ///   - recipients: The recipients.
+    ///   - language: The language tag of all of them, such as `fa` or `pt-BR`, by which localized texts are chosen.
+    ///     With nil a composition takes the language of each device that its resolver knows, and all others get the
+    ///     default text.
+    /// - Returns: The outcomes, in the order of the recipients.
+    public func send(
+        _ notification: PushNotification,
+        to recipients: [Recipient],
+        language: String? = nil
+    ) async -> [DeliveryOutcome] {
+        let request = PushRequest(notification, to: recipients.map { Addressee($0, language: language) })
         return await send([request])[0]
     }
 
@@ -201,8 +213,20 @@ extension PushBackend {
     ///
     /// A message with a ``PushNotification/sendAt`` that is not over is refused (`scheduling_needs_a_gateway`) unless
     /// the platform keeps it until then.
-    public func send(_ notification: PushNotification, to recipient: Recipient) async -> DeliveryOutcome {
-        await send(notification, to: [recipient])[0]
+    ///
+    /// - Parameters:
+    ///   - notification: The message.
+    ///   - recipient: The recipient.
+    ///   - language: The recipient's language tag, such as `fa` or `pt-BR`, by which localized texts are chosen. With
+    ///     nil a composition takes the language of a device that its resolver knows, and any other gets the default
+    ///     text.
+    /// - Returns: The outcome.
+    public func send(
+        _ notification: PushNotification,
+        to recipient: Recipient,
+        language: String? = nil
+    ) async -> DeliveryOutcome {
+        await send(notification, to: [recipient], language: language)[0]
     }
 
     /// Sends several notifications and waits for every outcome: a row for each request, in the order of its recipients.

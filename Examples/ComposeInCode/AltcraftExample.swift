@@ -49,7 +49,7 @@ enum AltcraftExample {
 
     /// What a server does that keeps its own devices and its own queue; a gateway's queue does it for its registry.
     private static func throughThePlugin(_ client: PushClient, _ sandbox: Sandbox) async throws {
-        let pixelHost = HTTPBaseURL(url: sandbox.altcraft.url) ?? HTTPBaseURL(HTTPEndpoint(host: "127.0.0.1"))
+        let pixelHost = try HTTPBaseURL(sandbox.altcraft.url)
         var options = AltcraftOptions(base: pixelHost)
         options.common.trustPEM = sandbox.authority.certificatePEM
 

@@ -69,24 +69,24 @@ enum FallbackExample {
         let key = try APNsAuthKey(pem: Secret(sandbox.apns.key.pem))
         let (keyID, teamID) = (sandbox.apns.key.keyID, sandbox.apns.key.teamID)
         var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
-        options.common.simulate(sandbox.apns.url(.production), sandbox)
+        try options.common.simulate(sandbox.apns.url(.production), sandbox)
         return options
     }
 
     static func googleOptions(_ sandbox: Sandbox) throws -> FCMOptions {
         var options = FCMOptions(serviceAccount: try GoogleServiceAccount(json: Secret(sandbox.fcm.credentialsFile)))
-        options.common.simulate(sandbox.fcm.url(.send), sandbox)
+        try options.common.simulate(sandbox.fcm.url(.send), sandbox)
         return options
     }
 
-    private static func huaweiOptions(_ sandbox: Sandbox) -> HMSOptions {
+    private static func huaweiOptions(_ sandbox: Sandbox) throws -> HMSOptions {
         let app = sandbox.hms.app
         var options = HMSOptions(
             credential: .client(id: app.appID, secret: Secret(app.clientSecret)),
             api: .v1(appID: app.appID)
         )
-        options.common.simulate(sandbox.hms.url(HMSSimulator.push), sandbox)
-        options.tokenEndpoint = HTTPEndpoint(url: sandbox.hms.url(HMSSimulator.token)) ?? options.tokenEndpoint
+        try options.common.simulate(sandbox.hms.url(HMSSimulator.push), sandbox)
+        options.tokenEndpoint = try HTTPEndpoint(sandbox.hms.url(HMSSimulator.token))
         return options
     }
 }

@@ -81,7 +81,7 @@ enum ChabokSeed {
         let accessToken = Secret(sandbox.chabok.rules.accessTokens[ChabokSimulator.sandbox] ?? "")
         var options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: accessToken)
         // For Chabok itself leave these two lines out.
-        options.base = HTTPBaseURL(url: sandbox.chabok.url(ChabokSimulator.sandbox)) ?? options.base
+        options.base = try HTTPBaseURL(sandbox.chabok.url(ChabokSimulator.sandbox))
         options.common.trustPEM = sandbox.chabok.certificatePEM
         let chabok = try client.backend("chabok-seed") { try ChabokBackend(options: options, context: $0) }
 

@@ -18,7 +18,7 @@ struct PushClientSocketTests {
         try await APNsSimulator.run { simulator in
             simulator.register(tokens: [goodToken], topic: bundleID)
             var options = try APNsOptions.sample(simulator.key)
-            options.common.baseURL = HTTPEndpoint(url: simulator.url(.production))
+            options.common.address = try .simulator(simulator.url(.production))
             options.common.trustPEM = simulator.authority.certificatePEM
             let run = { @Sendable [options] () async throws -> APNsBackend in
                 try await PushClient.run(logger: quiet) { client in

@@ -176,6 +176,36 @@ struct ModelTests {
         #expect(HTTPEndpoint(url: url) == nil)
     }
 
+    @Test(
+        "A text that is no address throws what is wrong with it, and never means the platform",
+        arguments: [
+            ("localhost:8443", "has no scheme"), (" https://x", "does not begin with"), ("ftp://x", "does not begin"),
+            ("https://", "has no host"), ("https://x:0", "has no host"), ("https://x:y", "has no host"),
+            ("https://relay/apns", "has a path"), ("https://user:secret@h", "has a user"),
+            ("https://h?key=secret", "has a query"), ("", "has no scheme"), ("http://example.com", "is not encrypted"),
+        ]
+    )
+    func noAddresses(url: String, problem: String) throws {
+        let error = try #require(throws: InvalidAddress.self) { try PlatformAddress(url) }
+        #expect(error.description.contains(problem) && error.localizedDescription == error.description)
+        #expect(!error.description.contains("secret"))
+        #expect(throws: InvalidAddress.self) { try PlatformAddress.simulator(url) }
+    }
+
+    @Test("A simulator is on this machine, a relay may be anywhere, and an address may have a path where that works")
+    func addresses() throws {
+        let own = HTTPEndpoint(host: "api.example.com")
+        let simulator = try PlatformAddress.simulator("https://127.0.0.1:8443")
+        #expect(simulator.endpoint(platform: own) == HTTPEndpoint(host: "127.0.0.1", port: 8443))
+        #expect(!simulator.isPlatform && PlatformAddress.platform.isPlatform)
+        #expect(PlatformAddress.platform.endpoint(platform: own) == own)
+        #expect(try PlatformAddress("https://relay.example.com").endpoint(platform: own).host == "relay.example.com")
+        #expect(throws: InvalidAddress.self) { try PlatformAddress.simulator("https://relay.example.com") }
+        #expect(try HTTPBaseURL("https://relay.example.com/v1/").path == "/v1")
+        #expect(throws: InvalidAddress.self) { try HTTPBaseURL("relay.example.com/v1") }
+        #expect(CommonBackendOptions().address == .platform)
+    }
+
     @Test("Printing or dumping a token, or what holds one, says which is meant and does not show it")
     func printing() {
         let value = "9f3c0a51d2e84b7790aa16c3be52fd08417e6b2c95d0a3f8e1647b0c2d9f5a34"

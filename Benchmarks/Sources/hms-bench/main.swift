@@ -40,7 +40,7 @@ func send(_ arguments: [String]) async throws {
         credential: .client(id: app.appID, secret: Secret(app.clientSecret)),
         api: .v1(appID: app.appID)
     )
-    options.common.baseURL = push
+    options.common.address = PlatformAddress(push)
     options.common.trustPEM = try String(contentsOfFile: arguments[2], encoding: .utf8)
     options.common.maximumConnections = 4
     options.tokenEndpoint = token

@@ -41,7 +41,7 @@ enum FallbackExample {
         }
 
         let notification = PushNotification(
-            title: .localized(default: "Order 42", languages: ["fa": "سفارش ۴۲"]),
+            title: .localized("Order 42", ["fa": "سفارش ۴۲"]),
             body: "is on its way",
             sound: "default",
             data: ["order": "42"],

@@ -51,7 +51,7 @@ enum Embedded {
         router.post("orders/:order/:phone") { _, context in
             let order = try context.parameters.require("order")
             let phone = try context.parameters.require("phone")
-            let message = PushNotification(title: .plain("Order \(order)"), body: "is on its way")
+            let message = PushNotification(title: "Order \(order)", body: "is on its way")
             do throws(AcceptanceProblem) {
                 return try await gateway.accept(
                     message,

@@ -176,6 +176,24 @@ struct ModelTests {
         #expect(HTTPEndpoint(url: url) == nil)
     }
 
+    @Test("Texts come from literals, interpolations and variables")
+    func texts() {
+        let order = 42
+        let body = "is on its way"
+        let message = PushNotification(title: "Order \(order)", body: body)
+        #expect(message.title == .plain("Order 42") && message.body == .plain("is on its way"))
+        let mixed = PushNotification(title: .localized("Order", ["fa": "سفارش"]), body: "No \(order)")
+        #expect(mixed.title == .localized(default: "Order", languages: ["fa": "سفارش"]))
+        #expect(mixed.body == .plain("No 42"))
+        #expect(PushNotification().title == nil)
+        var changed = mixed
+        changed.title = "Order \(order)"
+        changed.body = LocalizedText(body.prefix(2))
+        #expect(changed.title == .plain("Order 42") && changed.body == .plain("is"))
+        let key: AppText = "Order \(order)"
+        #expect(key == .plain("Order 42") && AppText(body) == .plain(body))
+    }
+
     @Test(
         "A text that is no address throws what is wrong with it, and never means the platform",
         arguments: [

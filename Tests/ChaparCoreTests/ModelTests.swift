@@ -176,6 +176,28 @@ struct ModelTests {
         #expect(HTTPEndpoint(url: url) == nil)
     }
 
+    @Test("An outcome says whether it is accepted, gives the acceptance or throws, and names a dead token")
+    func outcomes() throws {
+        let token = DeviceToken("a", service: .iOSAPNs)
+        let now = Date(timeIntervalSince1970: 0)
+        func dead(isCertain: Bool) -> DeliveryOutcome {
+            let invalidation = Refusal.Invalidation(asOf: now, isCertain: isCertain)
+            return .refused(Refusal(.token, reason: "Unregistered", advice: .never, invalidation: invalidation))
+        }
+        let taken = DeliveryOutcome.accepted(Acceptance(platformID: "1"))
+        #expect(try taken.get() == Acceptance(platformID: "1"))
+        #expect(taken.isAccepted && taken.deadToken(of: .token(token)) == nil)
+        #expect(!dead(isCertain: true).isAccepted)
+        #expect(dead(isCertain: true).deadToken(of: .token(token)) == token)
+        #expect(dead(isCertain: true).deadToken(of: .device("d")) == nil)
+        #expect(dead(isCertain: false).deadToken(of: .token(token)) == nil)
+        let refused = try #require(throws: DeliveryFailure.self) { try dead(isCertain: true).get() }
+        #expect(refused.localizedDescription == "refused: Unregistered")
+        let silent = DeliveryOutcome.unknown(UnknownOutcome(reason: "deadline", detail: "no answer in 20 s"))
+        let unknown = try #require(throws: DeliveryFailure.self) { try silent.get() }
+        #expect(unknown.description == "no answer, it may have been delivered: deadline, no answer in 20 s")
+    }
+
     @Test("Texts come from literals, interpolations and variables")
     func texts() {
         let order = 42

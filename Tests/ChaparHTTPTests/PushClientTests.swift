@@ -120,10 +120,6 @@ struct PushClientTests {
 
 private let anyone = Recipient.token("1", service: .iOSAPNs)
 
-extension DeliveryOutcome {
-    fileprivate var isAccepted: Bool { if case .accepted = self { true } else { false } }
-}
-
 /// Sends a request for each recipient, and one more when it is ended.
 private final class ProbeBackend: PushBackend {
     enum End { case accepted, refused }

@@ -75,7 +75,7 @@ func send(_ arguments: [String]) async throws {
             accepted.add(good, ordering: .relaxed)
         }
     }
-    let took = began.duration(to: clock.now).inSeconds
+    let took = began.duration(to: clock.now) / .seconds(1)
     let cpu = used().cpu - cpuBefore
     let done = accepted.load(ordering: .relaxed)
     try show([

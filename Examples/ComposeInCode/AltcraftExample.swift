@@ -54,7 +54,7 @@ enum AltcraftExample {
         options.common.trustPEM = sandbox.authority.certificatePEM
 
         let auth = AltcraftAuth(source: try signer(sandbox))
-        let altcraft = try client.backend("crm") { try AltcraftBackend(options: options, auth: auth, context: $0) }
+        let altcraft = try client.add(as: "crm") { try AltcraftBackend(options: options, auth: auth, context: $0) }
         let phone = DeviceRecord(
             id: "phone-1",
             user: "omid",

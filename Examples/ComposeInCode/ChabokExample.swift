@@ -15,7 +15,7 @@ enum ChabokExample {
         // For Chabok itself leave the next two lines out.
         options.base = try HTTPBaseURL(sandbox.chabok.url(ChabokSimulator.sandbox))
         options.common.trustPEM = sandbox.chabok.certificatePEM
-        let chabok = try client.backend("chabok") { try ChabokBackend(options: options, context: $0) }
+        let chabok = try client.add(as: "chabok") { try ChabokBackend(options: options, context: $0) }
         let parcel = PushNotification(title: "Parcel 7781", body: "Left Tabriz", data: ["order": 41])
         print("chabok:", await chabok.send(parcel, to: .user("989120001122")))
 

@@ -34,7 +34,7 @@ enum ComposeInCode {
             let key = try APNsAuthKey(pem: Secret(pem))
             var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
             try options.common.simulate(sandbox.apns.url(.production), sandbox)  // Apple is simulated.
-            let ios = try client.backend("ios") { try APNsBackend(options: options, context: $0) }
+            let ios = try client.add(as: "ios") { try APNsBackend(options: options, context: $0) }
 
             let notification = PushNotification(title: "Order 42", body: "is on its way", timeToLive: .seconds(3600))
             let outcome = await ios.send(notification, to: .token(phone, service: .iOSAPNs))

@@ -9,9 +9,9 @@ import ChaparSandbox
 
 enum FallbackExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
-        let apple = try client.backend("apple") { try APNsBackend(options: appleOptions(sandbox), context: $0) }
-        let google = try client.backend("google") { try FCMBackend(options: googleOptions(sandbox), context: $0) }
-        let huawei = try client.backend("huawei") { try HMSBackend(options: huaweiOptions(sandbox), context: $0) }
+        let apple = try client.add(as: "apple") { try APNsBackend(options: appleOptions(sandbox), context: $0) }
+        let google = try client.add(as: "google") { try FCMBackend(options: googleOptions(sandbox), context: $0) }
+        let huawei = try client.add(as: "huawei") { try HMSBackend(options: huaweiOptions(sandbox), context: $0) }
 
         // Each platform gets the token of its own service, never another's. The simulators call the first ones dead.
         let devices: [String: ResolvedDevice] = [
@@ -27,7 +27,7 @@ enum FallbackExample {
                 DeviceToken("huawei-42", service: .androidHuawei),
             ],
         ]
-        let chain = try client.backend("everywhere") { _ in
+        let chain = try client.add(as: "everywhere") { _ in
             FallbackBackend(
                 [
                     NamedBackend("apple", apple.breaking().bounded(to: 1_000)),

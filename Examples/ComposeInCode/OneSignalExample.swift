@@ -11,7 +11,7 @@ import ChaparSandbox
 enum OneSignalExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
         let playerID = try await register(client, sandbox)
-        let oneSignal = try client.backend("partner") { try makeOneSignal($0, sandbox) }
+        let oneSignal = try client.add(as: "partner") { try makeOneSignal($0, sandbox) }
         let outcome = await oneSignal.send(PushNotification(title: "Order 42"), to: .platformID(playerID))
         if case .accepted(let acceptance) = outcome { print("onesignal: taken,", acceptance.platformID ?? "no id") }
     }

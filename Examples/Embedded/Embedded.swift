@@ -36,7 +36,7 @@ enum Embedded {
         _ store: SQLiteStore,
         _ logger: Logger
     ) async throws -> Gateway {
-        let ios = try client.backend("ios", state: store) { try APNsBackend(options: options, context: $0) }
+        let ios = try client.add(as: "ios", state: store) { try APNsBackend(options: options, context: $0) }
         return try await Gateway.assemble(
             GatewaySnapshot(configuration: GatewayConfiguration(), backends: [.init(name: "ios", backend: ios)]),
             store: store,

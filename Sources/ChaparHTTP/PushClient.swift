@@ -10,7 +10,7 @@ import Synchronization
 ///
 /// ```swift
 /// try await PushClient.run(logger: logger) { client in
-///     let ios = try client.backend("ios") { try APNsBackend(options: options, context: $0) }
+///     let ios = try client.add(as: "ios") { try APNsBackend(options: options, context: $0) }
 ///     let outcome = await ios.send(PushNotification(title: "Order 42"), to: .token(token, service: .iOSAPNs))
 /// }
 /// ```
@@ -18,11 +18,21 @@ import Synchronization
 /// A service that lives as long as its process makes a client and calls ``shutdown(grace:)`` itself. A backend that is
 /// used after the end still reports an outcome for every recipient: a refusal, since nothing was sent.
 public final class PushClient: Sendable {
-    private typealias Owned = (name: String, backend: any PushBackend)
+    /// The backends by name.
+    private typealias Owned = [String: any PushBackend]
 
     private enum State {
-        case running([Owned])
+        case running(Owned)
         case ended(Task<Void, Never>)
+
+        /// Returns the backends; throws after the end, and when one of them has the name.
+        func checkFree(_ name: String) throws -> Owned {
+            guard case .running(let owned) = self else { throw PushClient.ended }
+            guard owned[name] == nil else {
+                throw HTTPPoolError("the push client has a backend \"\(name)\" already: use another name, or remove it")
+            }
+            return owned
+        }
     }
 
     /// The extra time that a backend gets which does not end within its grace.
@@ -30,7 +40,7 @@ public final class PushClient: Sendable {
 
     private let transport: NIOTransport
     private let logger: Logger
-    private let state = Mutex(State.running([]))
+    private let state = Mutex(State.running([:]))
 
     /// Makes a client; nothing is opened before a backend sends.
     ///
@@ -75,33 +85,47 @@ public final class PushClient: Sendable {
     /// Connections opened through it end with the client.
     public var http: any HTTPTransport { transport }
 
-    /// Makes a backend that ends with the client, before its connections do.
+    /// Makes a backend that ends with the client, before its connections do, or earlier by ``remove(_:grace:)``.
     ///
-    /// A composition is a backend too: if it is made here, it stops waiting for its next attempt at the end.
+    /// Call it once for each account, not for each message: the client keeps the backend. A composition is a backend
+    /// too: if it is made here, it stops waiting for its next attempt at the end.
     ///
     /// - Parameters:
-    ///   - name: The backend's name in logs.
+    ///   - name: The backend's name in logs, which no other backend of the client has.
     ///   - state: The store for small values that survive a restart, such as rotated credentials; nothing is kept
     ///     without one. The store of a gateway in the same program is one.
     ///   - make: Makes the backend, with the context that it gets from the client.
     /// - Returns: The backend.
-    /// - Throws: The error of `make`, or `HTTPPoolError` after the client's end.
-    public func backend<Backend: PushBackend>(
-        _ name: String,
+    /// - Throws: The error of `make`, or `HTTPPoolError` for a name that is taken and after the client's end.
+    public func add<Backend: PushBackend>(
+        as name: String,
         state: (any StateStore)? = nil,
         _ make: (BackendContext) throws -> Backend
     ) throws -> Backend {
-        guard isRunning else { throw Self.ended }
+        _ = try self.state.withLock { try $0.checkFree(name) }
         var logger = logger
         logger[metadataKey: "backend"] = "\(name)"
         let backend = try make(BackendContext(name: name, http: transport, state: state, logger: logger))
-        let isOwned = self.state.withLock { state in
-            guard case .running(let owned) = state else { return false }
-            state = .running(owned + [(name, backend)])
-            return true
+        // If it throws now, the backend has opened nothing, and its pools go with the transport.
+        try self.state.withLock { state in
+            var owned = try state.checkFree(name)
+            owned[name] = backend
+            state = .running(owned)
         }
-        guard isOwned else { throw Self.ended }  // It has opened nothing, and its pools go with the transport.
         return backend
+    }
+
+    /// Shuts a backend down and forgets it, so that its name is free.
+    ///
+    /// Messages in flight get `grace`; in a cancelled task they get none. A name that no backend has is ignored.
+    public func remove(_ name: String, grace: Duration = .seconds(5)) async {
+        let removed = state.withLock { state -> (any PushBackend)? in
+            guard case .running(var owned) = state else { return nil }
+            let removed = owned.removeValue(forKey: name)
+            state = .running(owned)
+            return removed
+        }
+        if let removed { await Self.end(removed, name, grace: grace, logger) }
     }
 
     /// Shuts all backends down at the same time, then closes the remaining connections.
@@ -122,24 +146,27 @@ public final class PushClient: Sendable {
         await end.value
     }
 
-    private var isRunning: Bool {
-        state.withLock { state in if case .running = state { true } else { false } }
-    }
-
     private static let ended = HTTPPoolError("the push client was shut down")
 
-    private func end(_ owned: [Owned], grace: Duration) async {
+    private static func end(
+        _ backend: any PushBackend,
+        _ name: String,
+        grace: Duration,
+        _ logger: Logger
+    ) async {
+        do {
+            try await Deadline.run(grace + shutdownMargin) { await backend.shutdown(grace: grace) }
+        } catch {
+            logger.debug("a backend did not end in time", metadata: ["backend": "\(name)"])
+        }
+    }
+
+    private func end(_ owned: Owned, grace: Duration) async {
         let start = ContinuousClock.now
         let logger = logger
         await withDiscardingTaskGroup { tasks in
             for (name, backend) in owned {
-                tasks.addTask {
-                    do {
-                        try await Deadline.run(grace + Self.shutdownMargin) { await backend.shutdown(grace: grace) }
-                    } catch {
-                        logger.debug("a backend did not end in time", metadata: ["backend": "\(name)"])
-                    }
-                }
+                tasks.addTask { await Self.end(backend, name, grace: grace, logger) }
             }
         }
         await transport.shutdown(grace: max(.zero, grace - start.duration(to: .now)))

@@ -139,16 +139,6 @@ extension APNsOptions {
         managementEndpoint = management ?? (common.address.isPlatform ? Self.management(environment) : nil)
     }
 
-    /// Reads a section as before: `now` is not looked at, since dates are no mistake of a section.
-    @available(*, deprecated, message: "Leave now out.")
-    public init?(
-        _ section: ConfigSection,
-        now: Date,
-        auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
-    ) {
-        self.init(section, auth: auth)
-    }
-
     private enum Word: String, CaseIterable {
         case production
         case development

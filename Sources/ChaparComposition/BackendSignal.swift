@@ -69,12 +69,6 @@ extension DeliveryOutcome {
             GatewayReason.all.contains(unknown.reason) ? .nothing : .fails(reason: unknown.reason)
         }
     }
-
-    /// The signal of the outcome about its backend, by its former name.
-    @available(*, deprecated, message: "Use signal: a pause without a length is a signal of its own.")
-    public func signal(defaultPause: Duration) -> BackendSignal {
-        if case .slow(let reason, _) = signal { .pause(defaultPause, reason: reason) } else { signal }
-    }
 }
 
 extension Refusal {

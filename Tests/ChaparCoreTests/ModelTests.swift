@@ -198,6 +198,15 @@ struct ModelTests {
         #expect(unknown.description == "no answer, it may have been delivered: deadline, no answer in 20 s")
     }
 
+    @Test("Foundation shows what an error of a sender says")
+    func localizedErrors() {
+        let errors: [any Error & CustomStringConvertible] = [
+            HTTPPoolError("no such proxy"), InvalidToken(.iOSAPNs, "is empty"), PushError(.unavailable, "try later"),
+            PayloadError([Finding(pointer: "#/content/body", code: "too_large", detail: "Too large.")]),
+        ]
+        for error in errors { #expect(error.localizedDescription == error.description) }
+    }
+
     @Test("Texts come from literals, interpolations and variables")
     func texts() {
         let order = 42

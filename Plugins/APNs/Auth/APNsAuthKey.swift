@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+public import Foundation
 public import ChaparCore
 
 /// The `.p8` key of a team: a P-256 key in PEM form, which signs provider tokens.
@@ -86,4 +86,12 @@ public struct APNsAuthKey: Sendable {
         let lines = text.split(whereSeparator: \.isNewline).filter { !$0.hasPrefix("-----") }
         return Data(base64Encoded: lines.joined(), options: .ignoreUnknownCharacters).map(Array.init) ?? []
     }
+}
+
+extension APNsAuthKey.Mistake: LocalizedError, CustomStringConvertible {
+    /// A sentence for people.
+    public var description: String { "the key \(problem). \(fix)" }
+
+    /// The description.
+    public var errorDescription: String? { description }
 }

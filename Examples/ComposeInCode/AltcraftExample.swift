@@ -49,12 +49,12 @@ enum AltcraftExample {
 
     /// What a server does that keeps its own devices and its own queue; a gateway's queue does it for its registry.
     private static func throughThePlugin(_ client: PushClient, _ sandbox: Sandbox) async throws {
-        let pixelHost = HTTPBaseURL(url: sandbox.altcraft.url) ?? HTTPBaseURL(HTTPEndpoint(host: "127.0.0.1"))
+        let pixelHost = try HTTPBaseURL(sandbox.altcraft.url)
         var options = AltcraftOptions(base: pixelHost)
         options.common.trustPEM = sandbox.authority.certificatePEM
 
         let auth = AltcraftAuth(source: try signer(sandbox))
-        let altcraft = try client.backend("crm") { try AltcraftBackend(options: options, auth: auth, context: $0) }
+        let altcraft = try client.add(as: "crm") { try AltcraftBackend(options: options, auth: auth, context: $0) }
         let phone = DeviceRecord(
             id: "phone-1",
             user: "omid",

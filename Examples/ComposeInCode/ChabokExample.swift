@@ -9,13 +9,13 @@ import ChaparSandbox
 
 enum ChabokExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
-        let base = HTTPBaseURL(url: sandbox.chabok.url(ChabokSimulator.sandbox))
         let accessToken = Secret(sandbox.chabok.rules.accessTokens[ChabokSimulator.sandbox] ?? "")
 
         var options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: accessToken)
-        options.base = base ?? options.base  // For Chabok itself leave this line and the next one out.
+        // For Chabok itself leave the next two lines out.
+        options.base = try HTTPBaseURL(sandbox.chabok.url(ChabokSimulator.sandbox))
         options.common.trustPEM = sandbox.chabok.certificatePEM
-        let chabok = try client.backend("chabok") { try ChabokBackend(options: options, context: $0) }
+        let chabok = try client.add(as: "chabok") { try ChabokBackend(options: options, context: $0) }
         let parcel = PushNotification(title: "Parcel 7781", body: "Left Tabriz", data: ["order": 41])
         print("chabok:", await chabok.send(parcel, to: .user("989120001122")))
 

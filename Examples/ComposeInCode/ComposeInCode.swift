@@ -31,8 +31,8 @@ enum ComposeInCode {
         try await PushClient.run(logger: Logger(label: "shop")) { client in
             let key = try APNsAuthKey(pem: Secret(pem))
             var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
-            options.common.simulate(sandbox.apns.url(.production), sandbox)  // Apple is simulated.
-            let ios = try client.backend("ios") { try APNsBackend(options: options, context: $0) }
+            try options.common.simulate(sandbox.apns.url(.production), sandbox)  // Apple is simulated.
+            let ios = try client.add(as: "ios") { try APNsBackend(options: options, context: $0) }
 
             let notification = PushNotification(title: "Order 42", body: "is on its way", timeToLive: .seconds(3600))
             let outcome = await ios.send(notification, to: .token(phone, service: .iOSAPNs))
@@ -47,8 +47,8 @@ enum ComposeInCode {
 
 extension CommonBackendOptions {
     /// Sends to a simulator instead of the platform.
-    mutating func simulate(_ url: String, _ sandbox: Sandbox) {
-        baseURL = HTTPEndpoint(url: url)
+    mutating func simulate(_ url: String, _ sandbox: Sandbox) throws {
+        address = try .simulator(url)
         trustPEM = sandbox.authority.certificatePEM
     }
 }

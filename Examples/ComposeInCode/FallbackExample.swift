@@ -9,22 +9,25 @@ import ChaparSandbox
 
 enum FallbackExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
-        let apple = try client.backend("apple") { try APNsBackend(options: appleOptions(sandbox), context: $0) }
-        let google = try client.backend("google") { try FCMBackend(options: googleOptions(sandbox), context: $0) }
-        let huawei = try client.backend("huawei") { try HMSBackend(options: huaweiOptions(sandbox), context: $0) }
+        let apple = try client.add(as: "apple") { try APNsBackend(options: appleOptions(sandbox), context: $0) }
+        let google = try client.add(as: "google") { try FCMBackend(options: googleOptions(sandbox), context: $0) }
+        let huawei = try client.add(as: "huawei") { try HMSBackend(options: huaweiOptions(sandbox), context: $0) }
 
         // Each platform gets the token of its own service, never another's. The simulators call the first ones dead.
-        let devices = [
-            "iphone": [
-                DeviceToken("0410" + String(repeating: "0", count: 60), service: .iOSAPNs),
-                DeviceToken("firebase-42", service: .iOSFirebase),
-            ],
+        let devices: [String: ResolvedDevice] = [
+            "iphone": ResolvedDevice(
+                [
+                    DeviceToken("0410" + String(repeating: "0", count: 60), service: .iOSAPNs),
+                    DeviceToken("firebase-42", service: .iOSFirebase),
+                ],
+                language: "fa-IR"
+            ),
             "phone": [
                 DeviceToken("sim-unregistered-1", service: .androidFirebase),
                 DeviceToken("huawei-42", service: .androidHuawei),
             ],
         ]
-        let chain = try client.backend("everywhere") { _ in
+        let chain = try client.add(as: "everywhere") { _ in
             FallbackBackend(
                 [
                     NamedBackend("apple", apple.breaking().bounded(to: 1_000)),
@@ -38,7 +41,7 @@ enum FallbackExample {
         }
 
         let notification = PushNotification(
-            title: .localized(default: "Order 42", languages: ["fa": "سفارش ۴۲"]),
+            title: .localized("Order 42", ["fa": "سفارش ۴۲"]),
             body: "is on its way",
             sound: "default",
             data: ["order": "42"],
@@ -46,6 +49,8 @@ enum FallbackExample {
         )
         let outcomes = await chain.send(notification, to: [.device("iphone"), .device("phone")])
         for outcome in outcomes { print("at last:", words(.answered(outcome))) }
+        let shown = sandbox.fcm.inbox.last?.message["notification"]?["title"]?.stringValue
+        print("the iphone shows:", shown ?? "nothing")  // سفارش ۴۲: its person reads Persian.
     }
 
     static func words(_ event: PlanEvent) -> String {
@@ -64,24 +69,24 @@ enum FallbackExample {
         let key = try APNsAuthKey(pem: Secret(sandbox.apns.key.pem))
         let (keyID, teamID) = (sandbox.apns.key.keyID, sandbox.apns.key.teamID)
         var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
-        options.common.simulate(sandbox.apns.url(.production), sandbox)
+        try options.common.simulate(sandbox.apns.url(.production), sandbox)
         return options
     }
 
     static func googleOptions(_ sandbox: Sandbox) throws -> FCMOptions {
         var options = FCMOptions(serviceAccount: try GoogleServiceAccount(json: Secret(sandbox.fcm.credentialsFile)))
-        options.common.simulate(sandbox.fcm.url(.send), sandbox)
+        try options.common.simulate(sandbox.fcm.url(.send), sandbox)
         return options
     }
 
-    private static func huaweiOptions(_ sandbox: Sandbox) -> HMSOptions {
+    private static func huaweiOptions(_ sandbox: Sandbox) throws -> HMSOptions {
         let app = sandbox.hms.app
         var options = HMSOptions(
             credential: .client(id: app.appID, secret: Secret(app.clientSecret)),
             api: .v1(appID: app.appID)
         )
-        options.common.simulate(sandbox.hms.url(HMSSimulator.push), sandbox)
-        options.tokenEndpoint = HTTPEndpoint(url: sandbox.hms.url(HMSSimulator.token)) ?? options.tokenEndpoint
+        try options.common.simulate(sandbox.hms.url(HMSSimulator.push), sandbox)
+        options.tokenEndpoint = try HTTPEndpoint(sandbox.hms.url(HMSSimulator.token))
         return options
     }
 }

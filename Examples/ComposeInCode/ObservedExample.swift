@@ -8,7 +8,7 @@ import ChaparSandbox
 enum ObservedExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
         let options = try FallbackExample.appleOptions(sandbox)
-        let ios = try client.backend("ios") { context in
+        let ios = try client.add(as: "ios") { context in
             try APNsBackend(options: options, context: context).observed(as: context.name)
         }
         let phone = Recipient.token("ab" + String(repeating: "0", count: 62), service: .iOSAPNs)

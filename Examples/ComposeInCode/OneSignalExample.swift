@@ -11,7 +11,7 @@ import ChaparSandbox
 enum OneSignalExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
         let playerID = try await register(client, sandbox)
-        let oneSignal = try client.backend("partner") { try makeOneSignal($0, sandbox) }
+        let oneSignal = try client.add(as: "partner") { try makeOneSignal($0, sandbox) }
         let outcome = await oneSignal.send(PushNotification(title: "Order 42"), to: .platformID(playerID))
         if case .accepted(let acceptance) = outcome { print("onesignal: taken,", acceptance.platformID ?? "no id") }
     }
@@ -20,7 +20,7 @@ enum OneSignalExample {
     private static func register(_ client: PushClient, _ sandbox: Sandbox) async throws -> String {
         var common = CommonBackendOptions(timeout: .seconds(30))
         common.trustPEM = sandbox.authority.certificatePEM
-        let base = HTTPBaseURL(url: sandbox.oneSignal.idPushURL) ?? IDPushClient.address  // The simulator's address.
+        let base = try HTTPBaseURL(sandbox.oneSignal.idPushURL)  // The simulator's address.
 
         let connection = try IDPushClient(base: base, common: common, http: client.http)
         let idPush = IDPush(
@@ -38,11 +38,11 @@ enum OneSignalExample {
     /// For OneSignal itself leave the lines about the simulator out, and give the app's own key in the place of a strategy.
     private static func makeOneSignal(_ context: BackendContext, _ sandbox: Sandbox) throws -> OneSignalBackend {
         var options = OneSignalOptions(appID: sandbox.oneSignal.rules.appID, apiKey: Secret("none"))
-        options.base = HTTPBaseURL(url: sandbox.oneSignal.apiURL) ?? OneSignalOptions.address
+        options.base = try HTTPBaseURL(sandbox.oneSignal.apiURL)
         options.common.trustPEM = sandbox.authority.certificatePEM
 
         var settings = OAuth2Settings(base: options.base, clientID: OAuth2Simulator.clientID)
-        settings.tokenURL = HTTPBaseURL(url: sandbox.oauth2.tokenURL)
+        settings.tokenURL = try HTTPBaseURL(sandbox.oauth2.tokenURL)
         settings.trustPEM = sandbox.authority.certificatePEM
         let strategy = try OAuth2RefreshToken(
             settings,

@@ -14,10 +14,10 @@ enum PlatformExample {
     }
 
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
-        let apple = try client.backend("apple") {
+        let apple = try client.add(as: "typed-apple") {
             try APNsBackend(options: FallbackExample.appleOptions(sandbox), context: $0)
         }
-        let google = try client.backend("google") {
+        let google = try client.add(as: "typed-google") {
             try FCMBackend(options: FallbackExample.googleOptions(sandbox), context: $0)
         }
 

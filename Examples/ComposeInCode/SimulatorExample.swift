@@ -8,7 +8,7 @@ import ChaparSandbox
 
 enum SimulatorExample {
     static func run(_ client: PushClient, _ sandbox: Sandbox) async throws {
-        let ios = try client.backend("ios") {
+        let ios = try client.add(as: "lossy") {
             try APNsBackend(options: FallbackExample.appleOptions(sandbox), context: $0)
         }
         let hello = PushNotification(body: "Hello")
@@ -40,18 +40,18 @@ enum SimulatorExample {
         sandbox.apns.add(FaultRule.refuseConnections())
         var options = try FallbackExample.appleOptions(sandbox)
         options.common.timeout = .seconds(2)  // Default: 20. No connection in this time: the next backend's turn.
-        let apple = try client.backend("apple") { [options] in try APNsBackend(options: options, context: $0) }
-        let google = try client.backend("google") {
+        let apple = try client.add(as: "unreachable") { [options] in try APNsBackend(options: options, context: $0) }
+        let google = try client.add(as: "spare") {
             try FCMBackend(options: FallbackExample.googleOptions(sandbox), context: $0)
         }
         let tokens = [
             DeviceToken("ab" + String(repeating: "0", count: 62), service: .iOSAPNs),
             DeviceToken("firebase-42", service: .iOSFirebase),
         ]
-        let chain = try client.backend("both") { _ in
+        let chain = try client.add(as: "both") { _ in
             FallbackBackend(
                 [NamedBackend("apple", apple.breaking()), NamedBackend("google", google)],
-                resolver: RecipientResolver { ids in Dictionary(uniqueKeysWithValues: ids.map { ($0, tokens) }) },
+                resolver: RecipientResolver { _ in ["iphone": ResolvedDevice(tokens)] },
                 observe: { entry in print("down: \(entry.backend):", FallbackExample.words(entry.event)) }
             )
         }

@@ -36,7 +36,7 @@ enum Embedded {
         _ store: SQLiteStore,
         _ logger: Logger
     ) async throws -> Gateway {
-        let ios = try client.backend("ios", state: store) { try APNsBackend(options: options, context: $0) }
+        let ios = try client.add(as: "ios", state: store) { try APNsBackend(options: options, context: $0) }
         return try await Gateway(store: store, logger: logger) { try $0.add(ios, as: "ios") }
     }
 
@@ -46,7 +46,7 @@ enum Embedded {
         router.post("orders/:order/:phone") { _, context in
             let order = try context.parameters.require("order")
             let phone = try context.parameters.require("phone")
-            let message = PushNotification(title: .plain("Order \(order)"), body: "is on its way")
+            let message = PushNotification(title: "Order \(order)", body: "is on its way")
             do throws(GatewayProblem) {
                 return try await gateway.accept(
                     message,

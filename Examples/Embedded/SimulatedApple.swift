@@ -8,7 +8,7 @@ enum SimulatedApple {
         let (keyID, teamID) = (sandbox.apns.key.keyID, sandbox.apns.key.teamID)
         let key = try APNsAuthKey(pem: Secret(sandbox.apns.key.pem))
         var options = APNsOptions(credential: .key(key, keyID: keyID, teamID: teamID), topic: Sandbox.topic)
-        options.common.baseURL = HTTPEndpoint(url: sandbox.apns.url(.production))
+        options.common.address = try .simulator(sandbox.apns.url(.production))
         options.common.trustPEM = sandbox.authority.certificatePEM
         return options
     }

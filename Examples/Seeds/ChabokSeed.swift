@@ -81,9 +81,9 @@ enum ChabokSeed {
         let accessToken = Secret(sandbox.chabok.rules.accessTokens[ChabokSimulator.sandbox] ?? "")
         var options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: accessToken)
         // For Chabok itself leave these two lines out.
-        options.base = HTTPBaseURL(url: sandbox.chabok.url(ChabokSimulator.sandbox)) ?? options.base
+        options.base = try HTTPBaseURL(sandbox.chabok.url(ChabokSimulator.sandbox))
         options.common.trustPEM = sandbox.chabok.certificatePEM
-        let chabok = try client.backend("chabok-seed") { try ChabokBackend(options: options, context: $0) }
+        let chabok = try client.add(as: "chabok-seed") { try ChabokBackend(options: options, context: $0) }
 
         // New: somebody has to carry the backend's events to the center; the client library does so by itself.
         async let posting: Void = chabok.stream.post()

@@ -18,7 +18,7 @@ enum IDPushSeed {
         IDPush.shared = IDPush(
             client: try IDPushClient(
                 // The simulator's address, in the place of "https://idpush.top/api/v1/".
-                base: HTTPBaseURL(url: sandbox.oneSignal.idPushURL) ?? IDPushClient.address,
+                base: try HTTPBaseURL(sandbox.oneSignal.idPushURL),
                 common: common,
                 http: client.http
             ),

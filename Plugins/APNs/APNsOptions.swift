@@ -64,7 +64,7 @@ public struct APNsOptions: Sendable {
     var strategy: (any AuthStrategy)? { if case .strategy(let strategy) = credential { strategy } else { nil } }
 
     /// Where pushes go.
-    var endpoint: HTTPEndpoint { common.baseURL ?? Self.host(environment, port) }
+    var endpoint: HTTPEndpoint { common.address.endpoint(platform: Self.host(environment, port)) }
 
     static func host(_ environment: Environment, _ port: Int) -> HTTPEndpoint {
         HTTPEndpoint(
@@ -108,12 +108,15 @@ extension APNsOptions {
         let common = CommonBackendOptions(section)
         let broadcast = section.endpoint("broadcast_url")
         let management = section.endpoint("manage_url")
-        for (key, endpoint) in [("base_url", common.baseURL), ("broadcast_url", broadcast), ("manage_url", management)]
-        {
-            if endpoint?.scheme == .http { section.reject(key, "APNs speaks TLS only", fix: "Write https://…") }
+        let schemes = [
+            ("base_url", common.address.scheme), ("broadcast_url", broadcast?.scheme),
+            ("manage_url", management?.scheme),
+        ]
+        for (key, scheme) in schemes where scheme == .http {
+            section.reject(key, "APNs speaks TLS only", fix: "Write https://…")
         }
         let credential = Self.credential(section) { auth(section, common) }
-        if section.has("auth"), common.baseURL == nil {
+        if section.has("auth"), common.address.isPlatform {
             section.reject(
                 "auth",
                 "is for a relay: Apple takes no other access tokens than its own",
@@ -133,17 +136,7 @@ extension APNsOptions {
         self.common = common
         broadcastEndpoint = broadcast
         // A simulator's user must not manage channels at Apple by accident.
-        managementEndpoint = management ?? (common.baseURL == nil ? Self.management(environment) : nil)
-    }
-
-    /// Reads a section as before: `now` is not looked at, since dates are no mistake of a section.
-    @available(*, deprecated, message: "Leave now out.")
-    public init?(
-        _ section: ConfigSection,
-        now: Date,
-        auth: (ConfigSection, CommonBackendOptions) -> (any AuthStrategy)? = { _, _ in nil }
-    ) {
-        self.init(section, auth: auth)
+        managementEndpoint = management ?? (common.address.isPlatform ? Self.management(environment) : nil)
     }
 
     private enum Word: String, CaseIterable {

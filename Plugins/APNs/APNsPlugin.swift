@@ -24,7 +24,7 @@ extension BackendFactory {
         reasons: APNsRejections.outcomes
     ) { section, context in
         let options = APNsOptions(section) { section, common in
-            let base = HTTPBaseURL(common.baseURL ?? APNsOptions.host(.production, 443))
+            let base = HTTPBaseURL(common.address.endpoint(platform: APNsOptions.host(.production, 443)))
             return section.auth(for: AuthContext(base: base, common: common, context: context))
         }
         guard let options else { return nil }

@@ -54,13 +54,13 @@ public struct FCMOptions: Sendable {
     /// 270 days: Firebase, "Best practices for FCM registration management", read 2026-11.
     public static let documentedLife = Duration.seconds(270 * 86_400)
 
-    var spreadsQuarterHours: Bool { avoidsQuarterHours ?? (common.baseURL == nil) }
+    var spreadsQuarterHours: Bool { avoidsQuarterHours ?? common.address.isPlatform }
 
     static let sendHost = HTTPEndpoint(host: "fcm.googleapis.com")
     static let instanceIDHost = HTTPEndpoint(host: "iid.googleapis.com")
 
     /// Where messages go.
-    var endpoint: HTTPEndpoint { common.baseURL ?? Self.sendHost }
+    var endpoint: HTTPEndpoint { common.address.endpoint(platform: Self.sendHost) }
 
     /// The path of a send.
     var sendPath: String { "/v1/projects/\(projectID)/messages:send" }
@@ -88,7 +88,8 @@ extension FCMOptions {
         let before = section.report.issues.count
         let common = CommonBackendOptions(section, timeout: .seconds(15), shortestTimeout: .seconds(10))
         let instanceID = section.endpoint("iid_url")
-        for (key, endpoint) in [("base_url", common.baseURL), ("iid_url", instanceID)] where endpoint?.scheme == .http {
+        for (key, scheme) in [("base_url", common.address.scheme), ("iid_url", instanceID?.scheme)]
+        where scheme == .http {
             section.reject(key, "FCM speaks TLS only", fix: "Write https://…")
         }
         let label = section.string("analytics_label")
@@ -111,7 +112,7 @@ extension FCMOptions {
         self.avoidsQuarterHours = avoidsQuarterHours
         // A simulator's user must not change topics at Google by accident, and a strategy is for the backend's own
         // address.
-        let isGoogles = common.baseURL == nil && !section.has("auth")
+        let isGoogles = common.address.isPlatform && !section.has("auth")
         instanceIDEndpoint = instanceID ?? (isGoogles ? Self.instanceIDHost : nil)
     }
 

@@ -22,7 +22,7 @@ extension BackendFactory {
         reasons: FCMRejections.outcomes
     ) { section, context in
         let options = FCMOptions(section) { section, common in
-            let base = HTTPBaseURL(common.baseURL ?? FCMOptions.sendHost)
+            let base = HTTPBaseURL(common.address.endpoint(platform: FCMOptions.sendHost))
             return section.auth(for: AuthContext(base: base, common: common, context: context))
         }
         guard let options else { return nil }

@@ -20,14 +20,14 @@ extension HMSOptions {
         if projectID == nil, case .serviceAccount(let account)? = credential { projectID = account.projectID }
         let api = Self.api(section, appID: appID, projectID: projectID)
         let tokenEndpoint = section.endpoint("token_url")
-        if common.baseURL != nil, !section.has("token_url"), case .client? = credential {
+        if !common.address.isPlatform, !section.has("token_url"), case .client? = credential {
             section.missing(
                 "token_url",
                 "where access tokens are fetched beside this base_url; Huawei's own is \(Self.tokenEndpoint)"
             )
         }
-        for (key, endpoint) in [("base_url", common.baseURL), ("token_url", tokenEndpoint)]
-        where endpoint?.scheme == .http {
+        for (key, scheme) in [("base_url", common.address.scheme), ("token_url", tokenEndpoint?.scheme)]
+        where scheme == .http {
             section.reject(key, "Huawei speaks TLS only", fix: "Write https://…")
         }
         let batchSize = section.integer("batch_size", in: 1...1000, default: 500)

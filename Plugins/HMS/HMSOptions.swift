@@ -75,7 +75,7 @@ public struct HMSOptions: Sendable {
     }
 
     /// Where messages go.
-    var endpoint: HTTPEndpoint { common.baseURL ?? Self.pushEndpoint }
+    var endpoint: HTTPEndpoint { common.address.endpoint(platform: Self.pushEndpoint) }
 
     /// The path of the send call.
     var sendPath: String {

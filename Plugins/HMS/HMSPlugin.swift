@@ -34,7 +34,7 @@ extension BackendFactory {
         reasons: HMSRejections.outcomes
     ) { section, context in
         let options = HMSOptions(section) { section, common in
-            let base = HTTPBaseURL(common.baseURL ?? HMSOptions.pushEndpoint)
+            let base = HTTPBaseURL(common.address.endpoint(platform: HMSOptions.pushEndpoint))
             return section.auth(for: AuthContext(base: base, common: common, context: context))
         }
         guard let options else { return nil }

@@ -87,6 +87,9 @@ public final class IDPushBackend: PushBackend {
     /// The sender's.
     public var batching: RequestBatching? { sender?.batching }
 
+    /// Whether the sender's platform does.
+    public var schedulesMessages: Bool { sender?.schedulesMessages ?? false }
+
     /// The connections to both.
     public var health: BackendHealth {
         var health = sender?.health ?? BackendHealth(detail: "registers devices, cannot send: no onesignal section")

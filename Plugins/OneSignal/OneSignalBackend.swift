@@ -285,6 +285,9 @@ public final class OneSignalBackend: PushBackend {
     /// One notification to as many recipients as the platform takes.
     public var batching: RequestBatching? { RequestBatching(limit: currentChunkSize, isMixed: false) }
 
+    /// Whether OneSignal keeps messages, by the option.
+    public var schedulesMessages: Bool { options.schedulesOnPlatform }
+
     /// The connections, and the last problem until a message is accepted.
     public var health: BackendHealth { BackendHealth(client.pool.status, alert: alert.withLock { $0 }) }
 

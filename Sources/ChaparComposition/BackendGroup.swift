@@ -76,6 +76,9 @@ extension BackendGroup {
         return problems.contains(nil) ? nil : problems.first ?? nil
     }
 
+    /// Whether every member's platform keeps messages, since a message may go to any of them.
+    public var schedulesMessages: Bool { members.allSatisfy(\.backend.schedulesMessages) }
+
     /// The combined health of the members: down when all are down, degraded when any is not well.
     public var health: BackendHealth {
         let states = members.map { ($0.name, $0.backend.health) }

@@ -46,6 +46,8 @@ public enum GatewayReason {
     public static let backendGone = "backend_gone"
     /// A recipient's tokens could not be looked up.
     public static let resolverFailed = "resolver_failed"
+    /// The message's time to live ended while it waited.
+    package static let expired = "expired"
     /// The platform accepted the message and later reported that it failed.
     public static let failedLater = "failed_later"
 
@@ -66,12 +68,6 @@ extension DeliveryOutcome {
         case .unknown(let unknown):
             GatewayReason.all.contains(unknown.reason) ? .nothing : .fails(reason: unknown.reason)
         }
-    }
-
-    /// The signal of the outcome about its backend, by its former name.
-    @available(*, deprecated, message: "Use signal: a pause without a length is a signal of its own.")
-    public func signal(defaultPause: Duration) -> BackendSignal {
-        if case .slow(let reason, _) = signal { .pause(defaultPause, reason: reason) } else { signal }
     }
 }
 

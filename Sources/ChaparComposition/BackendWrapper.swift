@@ -21,6 +21,8 @@ extension BackendWrapper {
     public var batching: RequestBatching? { wrapped.batching }
     /// The wrapped backend's.
     public var pacing: Pacing? { wrapped.pacing }
+    /// Whether the wrapped backend's platform does.
+    public var schedulesMessages: Bool { wrapped.schedulesMessages }
     /// The wrapped backend's.
     public var health: BackendHealth { wrapped.health }
     /// The wrapped backend's.

@@ -120,13 +120,6 @@ public struct Breaker: Sendable {
         }
     }
 
-    /// The former name of ``record(_:count:at:)``.
-    @available(*, deprecated, renamed: "record(_:count:at:)")
-    @discardableResult
-    public mutating func note(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
-        record(signal, count: count, at: now)
-    }
-
     /// Opens it until a time, no matter what was counted, unless it is open for longer: for an operator, or a guard.
     @discardableResult
     public mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }

@@ -4,7 +4,8 @@ public import ChaparCore
 /// A wrapper that limits the messages in flight and those that wait, so that a slow backend cannot take all memory and
 /// time of a process.
 ///
-/// Messages beyond both limits are refused at once with `bulkhead_full` and retry advice.
+/// Messages beyond both limits are refused at once with `bulkhead_full` and retry advice. A message does not wait
+/// beyond its time to live: it is refused for good with `expired`. With a time to live of 0 it does not wait at all.
 public struct BulkheadBackend: BackendWrapper {
     /// The backend behind the limits.
     public let wrapped: any PushBackend
@@ -43,21 +44,31 @@ public struct BulkheadBackend: BackendWrapper {
 
     /// Sends in parts, as permits become free.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let start = time.steady
+        let requests = requests.fixingExpiry(at: time.now)
+        let ends = requests.map { $0.end(at: start, time) }
         let indices = BatchIndex.all(in: requests)
         let admitted = permits.enter(indices.count)
         if admitted < indices.count { refuse(indices[admitted...], report) }
         await withDiscardingTaskGroup { tasks in
-            let end = time.steady.addingTimeInterval(maximumWait.inSeconds)
-            var rest = indices[..<admitted]
+            let end = start.addingTimeInterval(maximumWait.inSeconds)
+            var rest = WaitingLine(Array(indices[..<admitted]), ends)
             while !rest.isEmpty {
-                let granted = await permits.reserve(rest.count, until: end, time: time)
+                let until = min(end, rest.firstEnd ?? end)
+                let granted = await permits.reserve(rest.count, until: until, time: time)
                 guard granted > 0 else {
+                    let now = time.steady
+                    if !Task.isCancelled {
+                        let late = rest.takeExpired(at: now)
+                        permits.leave(late.count)
+                        if !late.isEmpty { report(late.map { $0.report(.refused(.expired)) }) }
+                        if now < end || rest.isEmpty { continue }
+                    }
                     permits.leave(rest.count)
-                    refuse(rest, report)
+                    refuse(rest.take(rest.count), report)
                     break
                 }
-                let part = SubBatch(rest.prefix(granted), of: requests)
-                rest = rest.dropFirst(granted)
+                let part = SubBatch(rest.take(granted), of: requests)
                 tasks.addTask {
                     await part.send(through: wrapped) { answers in
                         permits.giveBack(answers.count)

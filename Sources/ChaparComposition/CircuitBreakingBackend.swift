@@ -47,6 +47,7 @@ public struct CircuitBreakingBackend: BackendWrapper {
     /// Sends the messages that the breaker lets pass and refuses the rest; a probe is a single message, whose outcome
     /// decides.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let requests = requests.fixingExpiry(at: time.now)  // Messages wait for the answer to a probe.
         var rest = BatchIndex.all(in: requests)[...]
         while let first = rest.first {
             switch core.breaker.withLock({ $0.admit(at: time.steady) }) {

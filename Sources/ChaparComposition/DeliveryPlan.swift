@@ -97,12 +97,3 @@ public struct DeliveryPlan: Sendable, Hashable {
         }
     }
 }
-
-extension DeliveryPlan {
-    /// The former name of ``fallbackAfter``.
-    @available(*, deprecated, renamed: "fallbackAfter")
-    public var patience: Duration? {
-        get { fallbackAfter }
-        set { fallbackAfter = newValue }
-    }
-}

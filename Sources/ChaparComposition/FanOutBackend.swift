@@ -28,6 +28,7 @@ public struct FanOutBackend: BackendGroup {
     /// The resolver that turns devices into tokens.
     public let resolver: RecipientResolver?
     private let rule: Rule
+    private let time: any TimeSource
     private let observe: (@Sendable (_ backend: String, Addressee, DeliveryOutcome) -> Void)?
 
     /// Makes a group.
@@ -43,14 +44,27 @@ public struct FanOutBackend: BackendGroup {
         resolver: RecipientResolver? = nil,
         observe: (@Sendable (_ backend: String, Addressee, DeliveryOutcome) -> Void)? = nil
     ) {
+        self.init(members, rule: rule, resolver: resolver, time: SystemTime(), observe: observe)
+    }
+
+    /// Makes a group with a clock of its own, for tests.
+    package init(
+        _ members: [NamedBackend],
+        rule: Rule = .any,
+        resolver: RecipientResolver? = nil,
+        time: any TimeSource,
+        observe: (@Sendable (_ backend: String, Addressee, DeliveryOutcome) -> Void)? = nil
+    ) {
         self.members = members
         self.rule = rule
         self.resolver = resolver
+        self.time = time
         self.observe = observe
     }
 
     /// Sends through all members; reports a recipient when the last of its backends has answered.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let requests = requests.fixingExpiry(at: time.now)
         let resolved = await ResolvedBatch(requests, resolver: resolver)
         let indices = BatchIndex.all(in: requests)
         var batches = members.map { _ in SubBatch() }
@@ -58,7 +72,7 @@ public struct FanOutBackend: BackendGroup {
         var refused: [DeliveryReport] = []
         let audiences = members.map(\.backend.audience)
         for index in indices {
-            var addressee = requests[index.request].recipients[index.recipient]
+            var addressee = resolved.localized(requests[index.request].recipients[index.recipient])
             let recipient = addressee.recipient
             for (number, audience) in audiences.enumerated() {
                 let use = members[number].backend.tokenUse(of: requests[index.request].notification)

@@ -60,9 +60,18 @@ struct PlanInterpreter: Sendable {
     }
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let acceptedAt = time.steady
+        let requests = requests.fixingExpiry(at: time.now)
         let resolved = await ResolvedBatch(requests, resolver: resolver)
         let changed = AsyncSignal()
-        let run = PlanRun(self, requests, resolved, wake: { changed.signal() }, report: report)
+        let run = PlanRun(
+            self,
+            requests,
+            resolved,
+            acceptedAt: acceptedAt,
+            wake: { changed.signal() },
+            report: report
+        )
         let number = running.add(changed)
         defer { running.remove(number) }
         await withDiscardingTaskGroup { tasks in

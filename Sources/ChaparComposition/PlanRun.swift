@@ -58,6 +58,7 @@ final class PlanRun: Sendable {
         _ plan: PlanInterpreter,
         _ requests: [PushRequest],
         _ resolved: ResolvedBatch,
+        acceptedAt: Date,
         wake: @escaping @Sendable () -> Void,
         report: @escaping @Sendable ([DeliveryReport]) -> Void
     ) {
@@ -72,21 +73,20 @@ final class PlanRun: Sendable {
         var jobs: [Job] = []
         for (row, request) in requests.enumerated() {
             var end = now.addingTimeInterval(plan.deadline.inSeconds)
-            if case .at(let seconds)? = request.expiration {
-                end = min(end, plan.time.steady(Date(timeIntervalSince1970: Double(seconds))))
-            }
+            let isNowOrNever = request.expiration == .immediately
+            if !isNowOrNever, let last = request.end(at: acceptedAt, plan.time) { end = min(end, last) }
             let uses = plan.steps.map { $0.backend.tokenUse(of: request.notification) }
             for (column, addressee) in request.recipients.enumerated() {
                 jobs.append(
                     Job(
                         index: BatchIndex(request: row, recipient: column),
-                        addressee: addressee,
+                        addressee: resolved.localized(addressee),
                         addresses: zip(audiences, uses).map { audience, use in
                             resolved.address(addressee.recipient, for: audience, use)
                                 ?? (plan.skipsForeign ? nil : addressee.recipient)
                         },
                         expiresAt: end,
-                        isNowOrNever: request.expiration == .immediately
+                        isNowOrNever: isNowOrNever
                     )
                 )
             }

@@ -5,7 +5,8 @@ public import ChaparCore
 /// A wrapper that sends no faster than a quota allows: messages wait for their turn, and are refused if that takes too
 /// long.
 ///
-/// A refusal has the reason `rate_limited` and advises when to try again.
+/// A refusal has the reason `rate_limited` and advises when to try again. A message does not wait beyond its time to
+/// live: it is refused for good with `expired`, and with a time to live of 0 it does not wait at all.
 public struct RateLimitedBackend: BackendWrapper {
     /// The backend whose rate is limited.
     public let wrapped: any PushBackend
@@ -52,6 +53,9 @@ public struct RateLimitedBackend: BackendWrapper {
 
     /// Sends in parts, as the quota allows, urgent messages first.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        let start = time.steady
+        let requests = requests.fixingExpiry(at: time.now)
+        let ends = requests.map { $0.end(at: start, time) }
         let indices = BatchIndex.all(in: requests)
         let admitted = core.waiting.withLock { waiting in
             let admitted = min(indices.count, max(0, maximumWaiting - waiting))
@@ -64,17 +68,16 @@ public struct RateLimitedBackend: BackendWrapper {
             indices[..<admitted].filter { urgent[$0.request] }, indices[..<admitted].filter { !urgent[$0.request] },
         ]
         await withDiscardingTaskGroup { tasks in
-            let end = time.steady.addingTimeInterval(maximumWait.inSeconds)
+            let end = start.addingTimeInterval(maximumWait.inSeconds)
             for (line, isUrgent) in zip(lines, [true, false]) {
-                var rest = line[...]
+                var rest = WaitingLine(line, ends)
                 while !rest.isEmpty {
                     let now = time.steady
                     let (granted, retryAt) = core.bucket.withLock {
                         $0.reserve(rest.count, isUrgent: isUrgent, at: now)
                     }
                     if granted > 0 {
-                        let part = SubBatch(rest.prefix(granted), of: requests)
-                        rest = rest.dropFirst(granted)
+                        let part = SubBatch(rest.take(granted), of: requests)
                         core.waiting.withLock { $0 -= granted }
                         tasks.addTask {
                             await part.send(through: wrapped) { report($0.map { $0.index.report($0.outcome) }) }
@@ -84,10 +87,15 @@ public struct RateLimitedBackend: BackendWrapper {
                     let span = Duration.milliseconds(
                         Int64(clamping: max(1, (retryAt.timeIntervalSince(now) * 1000).rounded(.up)))
                     )
+                    let late = rest.takeExpired(at: retryAt)
+                    if !late.isEmpty {
+                        core.waiting.withLock { $0 -= late.count }
+                        report(late.map { $0.report(.refused(.expired)) })
+                        continue
+                    }
                     if retryAt <= end, (try? await time.sleep(for: span)) != nil { continue }
                     core.waiting.withLock { $0 -= rest.count }
-                    refuse(rest, after: span, report)
-                    rest = []
+                    refuse(rest.take(rest.count), after: span, report)
                 }
             }
         }

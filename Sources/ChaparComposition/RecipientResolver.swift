@@ -1,12 +1,36 @@
 public import ChaparCore
 
-/// Turns a device into its tokens, so that each backend of a group gets the token of its own service.
+/// A device as a look-up found it: its live tokens, and the language of the person who holds it.
 ///
-/// A raw token has no alternatives: it only goes to backends of its service.
+/// An array of tokens is a device whose language is not known.
+public struct ResolvedDevice: Sendable, ExpressibleByArrayLiteral {
+    /// The language tag, such as `fa` or `pt-BR`, by which localized texts are chosen; nil for their default.
+    public let language: String?
+    let tokens: [RecipientResolver.KindToken]
+
+    /// Makes a device; the preferred tokens come first.
+    public init(_ tokens: [DeviceToken], language: String? = nil) {
+        self.init(kindTokens: tokens.map { .init(token: $0) }, language: language)
+    }
+
+    /// Makes a device whose language is not known.
+    public init(arrayLiteral tokens: DeviceToken...) { self.init(tokens) }
+
+    /// Makes a device with tokens of several kinds.
+    package init(kindTokens: [RecipientResolver.KindToken], language: String?) {
+        tokens = kindTokens
+        self.language = language
+    }
+}
+
+/// Turns a device into its tokens and its language, so that each backend of a group gets the token of its own service,
+/// and localized texts reach the person in their language.
+///
+/// A raw token has no alternatives: it only goes to backends of its service, in the language that the caller gives.
 public struct RecipientResolver: Sendable {
     private let deadline: Duration
     private let time: any TimeSource
-    private let tokens: @Sendable ([String]) async throws -> [String: [KindToken]]
+    private let devices: @Sendable ([String]) async throws -> [String: ResolvedDevice]
 
     /// A live token of a device, and its kind.
     package struct KindToken: Sendable {
@@ -24,40 +48,29 @@ public struct RecipientResolver: Sendable {
     /// - Parameters:
     ///   - deadline: The longest time a look-up may take.
     ///   - time: The clock of the deadline.
-    ///   - tokens: Returns the live tokens of devices by the devices' ids, the preferred ones first; devices that do
-    ///     not exist are left out. At most 1,000 ids at a time.
+    ///   - devices: Returns the devices by their ids, with their live tokens; devices that do not exist are left out.
+    ///     At most 1,000 ids at a time.
     public init(
         deadline: Duration = .seconds(5),
         time: any TimeSource = SystemTime(),
-        tokens: @escaping @Sendable ([String]) async throws -> [String: [DeviceToken]]
+        devices: @escaping @Sendable ([String]) async throws -> [String: ResolvedDevice]
     ) {
         self.deadline = deadline
         self.time = time
-        self.tokens = { ids in try await tokens(ids).mapValues { $0.map { KindToken(token: $0) } } }
-    }
-
-    /// Makes a resolver that knows the kind of each token.
-    package init(
-        deadline: Duration,
-        time: any TimeSource,
-        kindTokens: @escaping @Sendable ([String]) async throws -> [String: [KindToken]]
-    ) {
-        self.deadline = deadline
-        self.time = time
-        tokens = kindTokens
+        self.devices = devices
     }
 
     /// The most devices of one look-up.
     static let largestLookup = 1_000
 
-    /// Returns the tokens of devices; nil when they could not be looked up.
-    func resolve(_ devices: [String]) async -> [String: [KindToken]]? {
-        var all: [String: [KindToken]] = [:]
-        var rest = devices[...]
+    /// Returns the devices that exist; nil when they could not be looked up.
+    func resolve(_ ids: [String]) async -> [String: ResolvedDevice]? {
+        var all: [String: ResolvedDevice] = [:]
+        var rest = ids[...]
         while !rest.isEmpty {
             let ids = Array(rest.prefix(Self.largestLookup))
             rest = rest.dropFirst(ids.count)
-            guard let found = try? await Deadline.run(deadline, time: time, { try await tokens(ids) }) else {
+            guard let found = try? await Deadline.run(deadline, time: time, { try await devices(ids) }) else {
                 return nil
             }
             all.merge(found) { first, _ in first }
@@ -68,8 +81,8 @@ public struct RecipientResolver: Sendable {
 
 /// The recipients of a batch in the form that each member of a group can address.
 struct ResolvedBatch: Sendable {
-    /// The tokens of the devices in the batch; nil when the look-up failed.
-    private let tokens: [String: [RecipientResolver.KindToken]]?
+    /// The devices of the batch; nil when the look-up failed.
+    private let devices: [String: ResolvedDevice]?
 
     init(_ requests: [PushRequest], resolver: RecipientResolver?) async {
         var ids: Set<String> = []
@@ -79,10 +92,10 @@ struct ResolvedBatch: Sendable {
             }
         }
         guard let resolver, !ids.isEmpty else {
-            tokens = [:]
+            devices = [:]
             return
         }
-        tokens = await resolver.resolve(ids.sorted())
+        devices = await resolver.resolve(ids.sorted())
     }
 
     /// Returns the recipient in the form that a backend takes; nil when the backend cannot address it.
@@ -95,8 +108,18 @@ struct ResolvedBatch: Sendable {
     func address(_ recipient: Recipient, for audience: BackendAudience, _ use: TokenUse?) -> Recipient? {
         if audience.contains(recipient) { return recipient }
         guard case .device(let id) = recipient, let use else { return nil }
-        let token = tokens?[id]?.first { $0.kind == use.kind && audience.services.contains($0.token.service) }
+        let token = devices?[id]?.tokens.first { $0.kind == use.kind && audience.services.contains($0.token.service) }
         return token.map { .token($0.token) }
+    }
+
+    /// Returns an addressee with the language of its device, unless it has one of its own.
+    func localized(_ addressee: Addressee) -> Addressee {
+        guard addressee.language == nil, case .device(let id) = addressee.recipient,
+            let language = devices?[id]?.language
+        else { return addressee }
+        var localized = addressee
+        localized.language = language
+        return localized
     }
 
     /// Returns the refusal of a recipient that no backend can address.
@@ -109,7 +132,7 @@ struct ResolvedBatch: Sendable {
                 advice: .never
             )
         }
-        if tokens == nil {
+        if devices == nil {
             return Refusal(
                 .platform,
                 reason: GatewayReason.resolverFailed,

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import Synchronization
 import ChaparCore
 
@@ -16,6 +17,21 @@ struct BatchIndex: Hashable, Sendable {
     /// The report for this index.
     func report(_ outcome: DeliveryOutcome) -> DeliveryReport {
         DeliveryReport(request: request, recipient: recipient, outcome: outcome)
+    }
+}
+
+extension PushRequest {
+    /// Returns the steady time after which the request is neither sent again nor held; nil without a time to live.
+    ///
+    /// The time to live counts from acceptance, which is not later than `now`, to the fraction of a second.
+    func end(at now: Date, _ time: any TimeSource) -> Date? {
+        switch expiration {
+        case .immediately?: return now
+        case .at(let seconds)?:
+            let end = time.steady(Date(timeIntervalSince1970: Double(seconds)))
+            return notification.timeToLive.map { min(end, now.addingTimeInterval($0.inSeconds)) } ?? end
+        case nil: return nil
+        }
     }
 }
 

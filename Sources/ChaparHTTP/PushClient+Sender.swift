@@ -35,16 +35,16 @@ extension PushClient: PushSender {
 
     private func backend(named name: String?) throws -> any PushBackend {
         let owned = try owned
-        if let name, let found = owned.first(where: { $0.name == name }) { return found.backend }
-        let names = owned.map(\.name).sorted()
+        if let name, let found = owned[name] { return found }
+        let names = owned.keys.sorted()
         if let name {
             let known = names.isEmpty ? "the client has none" : "there are \(names.joined(separator: ", "))"
             throw PushError(.invalidRequest, "via: there is no backend \(name): \(known)")
         }
-        guard owned.count < 2, let only = owned.first else {
+        guard owned.count < 2, let only = owned.values.first else {
             let fix = names.isEmpty ? "make one first" : "say which: \(names.joined(separator: ", "))"
             throw PushError(.invalidRequest, "via: the client has \(names.count) backends: \(fix)")
         }
-        return only.backend
+        return only
     }
 }

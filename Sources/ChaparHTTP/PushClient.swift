@@ -10,7 +10,7 @@ import Synchronization
 ///
 /// ```swift
 /// try await PushClient.run(logger: logger) { client in
-///     let ios = try client.backend("ios") { try APNsBackend(options: options, context: $0) }
+///     let ios = try client.add(as: "ios") { try APNsBackend(options: options, context: $0) }
 ///     let outcome = await ios.send(PushNotification(title: "Order 42"), to: .token(token, service: .iOSAPNs))
 /// }
 /// ```
@@ -18,11 +18,21 @@ import Synchronization
 /// A service that lives as long as its process makes a client and calls ``shutdown(grace:)`` itself. A backend that is
 /// used after the end still reports an outcome for every recipient: a refusal, since nothing was sent.
 public final class PushClient: Sendable {
-    typealias Owned = (name: String, backend: any PushBackend)
+    /// The backends by name.
+    typealias Owned = [String: any PushBackend]
 
     private enum State {
-        case running([Owned])
+        case running(Owned)
         case ended(Task<Void, Never>)
+
+        /// Returns the backends; throws after the end, and when one of them has the name.
+        func checkFree(_ name: String) throws -> Owned {
+            guard case .running(let owned) = self else { throw PushClient.ended }
+            guard owned[name] == nil else {
+                throw HTTPPoolError("the push client has a backend \"\(name)\" already: use another name, or remove it")
+            }
+            return owned
+        }
     }
 
     /// The extra time that a backend gets which does not end within its grace.
@@ -30,7 +40,7 @@ public final class PushClient: Sendable {
 
     private let transport: NIOTransport
     private let logger: Logger
-    private let state = Mutex(State.running([]))
+    private let state = Mutex(State.running([:]))
 
     /// Makes a client; nothing is opened before a backend sends.
     ///
@@ -75,49 +85,47 @@ public final class PushClient: Sendable {
     /// Connections opened through it end with the client.
     public var http: any HTTPTransport { transport }
 
-    /// Makes a backend that ends with the client, before its connections do.
+    /// Makes a backend that ends with the client, before its connections do, or earlier by ``remove(_:grace:)``.
     ///
-    /// A composition is a backend too: if it is made here, it stops waiting for its next attempt at the end.
+    /// Call it once for each account, not for each message: the client keeps the backend. A composition is a backend
+    /// too: if it is made here, it stops waiting for its next attempt at the end.
     ///
     /// - Parameters:
-    ///   - name: The backend's name in logs and for ``post(_:to:via:options:)``; each backend has one of its own.
+    ///   - name: The backend's name in logs and for ``post(_:to:via:options:)``; no other backend of the client has it.
     ///   - state: The store for small values that survive a restart, such as rotated credentials; nothing is kept
     ///     without one. The store of a gateway in the same program is one.
     ///   - make: Makes the backend, with the context that it gets from the client.
     /// - Returns: The backend.
-    /// - Throws: The error of `make`; `PushError` when another backend has the name, which ``remove(_:grace:)`` would
-    ///   free; `HTTPPoolError` after the client's end.
-    public func backend<Backend: PushBackend>(
-        _ name: String,
+    /// - Throws: The error of `make`, or `HTTPPoolError` for a name that is taken and after the client's end.
+    public func add<Backend: PushBackend>(
+        as name: String,
         state: (any StateStore)? = nil,
         _ make: (BackendContext) throws -> Backend
     ) throws -> Backend {
-        try Self.checkIsFree(name, in: owned)
+        _ = try self.state.withLock { try $0.checkFree(name) }
         var logger = logger
         logger[metadataKey: "backend"] = "\(name)"
         let backend = try make(BackendContext(name: name, http: transport, state: state, logger: logger))
-        // If it is not taken now, it has opened nothing, and its pools go with the transport.
+        // If it throws now, the backend has opened nothing, and its pools go with the transport.
         try self.state.withLock { state in
-            guard case .running(let owned) = state else { throw Self.ended }
-            try Self.checkIsFree(name, in: owned)
-            state = .running(owned + [(name, backend)])
+            var owned = try state.checkFree(name)
+            owned[name] = backend
+            state = .running(owned)
         }
         return backend
     }
 
-    /// Ends a backend before the client does, and frees its name; does nothing when none has the name.
+    /// Shuts a backend down and forgets it, so that its name is free.
     ///
-    /// Messages in flight get `grace`; a backend that takes more than a second longer is abandoned.
+    /// Messages in flight get `grace`; in a cancelled task they get none. A name that no backend has is ignored.
     public func remove(_ name: String, grace: Duration = .seconds(5)) async {
-        let found = state.withLock { state -> Owned? in
-            guard case .running(var owned) = state, let place = owned.firstIndex(where: { $0.name == name }) else {
-                return nil
-            }
-            let found = owned.remove(at: place)
+        let removed = state.withLock { state -> (any PushBackend)? in
+            guard case .running(var owned) = state else { return nil }
+            let removed = owned.removeValue(forKey: name)
             state = .running(owned)
-            return found
+            return removed
         }
-        if let found { await Self.end(found, grace: grace, logger) }
+        if let removed { await Self.end(removed, name, grace: grace, logger) }
     }
 
     /// Shuts all backends down at the same time, then closes the remaining connections.
@@ -138,10 +146,10 @@ public final class PushClient: Sendable {
         await end.value
     }
 
-    /// The backends that were made with the client.
+    /// The backends that were made with the client, by name.
     ///
     /// Throws after the client's end.
-    var owned: [Owned] {
+    var owned: Owned {
         get throws {
             try state.withLock { state in
                 guard case .running(let owned) = state else { throw Self.ended }
@@ -150,30 +158,29 @@ public final class PushClient: Sendable {
         }
     }
 
-    private static func checkIsFree(_ name: String, in owned: [Owned]) throws(PushError) {
-        guard owned.contains(where: { $0.name == name }) else { return }
-        throw PushError(
-            .invalidRequest,
-            "the client has a backend \(name) already: use that one, remove it first, or choose another name"
-        )
-    }
-
     private static let ended = HTTPPoolError("the push client was shut down")
 
-    private func end(_ owned: [Owned], grace: Duration) async {
+    private static func end(
+        _ backend: any PushBackend,
+        _ name: String,
+        grace: Duration,
+        _ logger: Logger
+    ) async {
+        do {
+            try await Deadline.run(grace + shutdownMargin) { await backend.shutdown(grace: grace) }
+        } catch {
+            logger.debug("a backend did not end in time", metadata: ["backend": "\(name)"])
+        }
+    }
+
+    private func end(_ owned: Owned, grace: Duration) async {
         let start = ContinuousClock.now
         let logger = logger
         await withDiscardingTaskGroup { tasks in
-            for one in owned { tasks.addTask { await Self.end(one, grace: grace, logger) } }
+            for (name, backend) in owned {
+                tasks.addTask { await Self.end(backend, name, grace: grace, logger) }
+            }
         }
         await transport.shutdown(grace: max(.zero, grace - start.duration(to: .now)))
-    }
-
-    private static func end(_ one: Owned, grace: Duration, _ logger: Logger) async {
-        do {
-            try await Deadline.run(grace + shutdownMargin) { await one.backend.shutdown(grace: grace) }
-        } catch {
-            logger.debug("a backend did not end in time", metadata: ["backend": "\(one.name)"])
-        }
     }
 }

@@ -1,26 +1,26 @@
-public import Foundation
+package import Foundation
 
 extension Date {
     /// The whole milliseconds since 1970, the form in which times are stored.
-    public var millisecondsSince1970: Int64 {
+    package var millisecondsSince1970: Int64 {
         let milliseconds = (timeIntervalSince1970 * 1000).rounded()
         return Int64(exactly: milliseconds) ?? (milliseconds > 0 ? .max : .min)
     }
 
     /// Makes a time from whole milliseconds since 1970.
-    public init(millisecondsSince1970 milliseconds: Int64) {
+    package init(millisecondsSince1970 milliseconds: Int64) {
         self.init(timeIntervalSince1970: Double(milliseconds) / 1000)
     }
 }
 
 extension Duration {
     /// The span in seconds, for platforms and formulas that take a number.
-    public var inSeconds: Double {
+    package var inSeconds: Double {
         Double(components.seconds) + Double(components.attoseconds) / 1e18
     }
 
     /// The span in whole milliseconds, rounded towards zero; beyond 64 bits the nearest number in range.
-    public var inMilliseconds: Int64 {
+    package var inMilliseconds: Int64 {
         let (seconds, overflow) = components.seconds.multipliedReportingOverflow(by: 1000)
         return overflow
             ? (self < .zero ? .min : .max)

@@ -18,12 +18,12 @@ struct PushClientSocketTests {
         try await APNsSimulator.run { simulator in
             simulator.register(tokens: [goodToken], topic: bundleID)
             var options = try APNsOptions.sample(simulator.key)
-            options.common.baseURL = HTTPEndpoint(url: simulator.url(.production))
+            options.common.address = try .simulator(simulator.url(.production))
             options.common.trustPEM = simulator.authority.certificatePEM
             let run = { @Sendable [options] () async throws -> APNsBackend in
                 try await PushClient.run(logger: quiet) { client in
-                    let ios = try client.backend("ios") { try APNsBackend(options: options, context: $0) }
-                    let chain = try client.backend("all") { _ in FallbackBackend([NamedBackend("ios", ios.retrying())])
+                    let ios = try client.add(as: "ios") { try APNsBackend(options: options, context: $0) }
+                    let chain = try client.add(as: "all") { _ in FallbackBackend([NamedBackend("ios", ios.retrying())])
                     }
                     guard case .accepted = await chain.send(PushNotification(title: "Parcel"), to: recipient()) else {
                         Issue.record("the simulator took nothing")

@@ -34,11 +34,11 @@ struct SocketHarness: Sendable {
             let (send, manage): (APNsListener, APNsListener) =
                 environment == .production
                 ? (.production, .productionManagement) : (.development, .developmentManagement)
-            options.common.baseURL = HTTPEndpoint(url: simulator.url(send))
+            options.common.address = try .simulator(simulator.url(send))
             options.common.trustPEM = trusts ? simulator.authority.certificatePEM : nil
             options.common.timeout = timeout
             options.common.maximumConnections = connections
-            options.managementEndpoint = HTTPEndpoint(url: simulator.url(manage))
+            options.managementEndpoint = try HTTPEndpoint(simulator.url(manage))
             let sent = RecordedTransport(NIOTransport(logger: logger))
             let backend = try APNsBackend(
                 options: options,

@@ -84,6 +84,35 @@ struct BulkheadTests {
         #expect(inner.taken == 3)
     }
 
+    @Test("Waiting ends with the time to live, and a message without one goes on waiting")
+    func timeToLive() async {
+        let gate = Gate()
+        let time = ManualTime()
+        let inner = ScriptedBackend(pause: { await gate.wait() })
+        let bulkhead = BulkheadBackend(inner, limit: 1, waiting: 2, maximumWait: .seconds(30), time: time)
+        let first = Task { await bulkhead.send(PushNotification(), to: Self.recipients[0]) }
+        while gate.waiting == 0 { await Task.yield() }
+        let second = Task {
+            await bulkhead.send([
+                PushRequest(PushNotification(timeToLive: .seconds(5)), to: [Addressee(Self.recipients[1])]),
+                PushRequest(PushNotification(), to: [Addressee(Self.recipients[2])]),
+            ])
+        }
+        while time.sleeping == 0 { await Task.yield() }
+        let now = await bulkhead.send(PushNotification(timeToLive: .zero), to: Self.recipients[3])
+        #expect(Self.isFull(now), "no place to wait")
+        time.advance(by: .seconds(5))
+        while time.sleeping == 0 { await Task.yield() }
+        #expect(inner.taken == 0)
+        gate.open()
+        let outcomes = await second.value
+        #expect(outcomes[0][0].refusal?.reason == "expired")
+        #expect(outcomes[0][0].refusal?.advice == .never)
+        #expect(outcomes[1][0].isAccepted)
+        #expect(await first.value.isAccepted)
+        #expect(bulkhead.inFlight == 0)
+    }
+
     @Test("Cancelling one who waits lets the others through")
     func cancellation() async {
         let gate = Gate()

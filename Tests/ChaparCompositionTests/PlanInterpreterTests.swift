@@ -21,7 +21,7 @@ struct PlanInterpreterTests {
             fallbackAfter: one.plan.fallbackAfter ?? .zero,
             retry: PlanCase.retry,
             deadline: one.timeToLive > .zero ? one.timeToLive : .seconds(3600),
-            resolver: RecipientResolver { _ in ["device-1": one.deviceTokens] },
+            resolver: RecipientResolver { _ in ["device-1": ResolvedDevice(one.deviceTokens)] },
             time: time,
             observe: { entry in entries.withLock { $0.append(entry) } }
         )
@@ -91,7 +91,12 @@ struct PlanInterpreterTests {
             resolver: RecipientResolver { ids in
                 Dictionary(
                     uniqueKeysWithValues: ids.map {
-                        ($0, [DeviceToken("a" + $0, service: .iOSAPNs), DeviceToken("f" + $0, service: .iOSFirebase)])
+                        (
+                            $0,
+                            ResolvedDevice([
+                                DeviceToken("a" + $0, service: .iOSAPNs), DeviceToken("f" + $0, service: .iOSFirebase),
+                            ])
+                        )
                     }
                 )
             },
@@ -193,7 +198,7 @@ struct PlanInterpreterTests {
         var apple = RegisteredToken(DeviceToken("a", service: .iOSAPNs), registeredAt: now)
         apple.tombstone = Tombstone(asOf: now, at: now, backend: "one", reason: "Unregistered")
         let google = RegisteredToken(DeviceToken("g", service: .iOSFirebase), registeredAt: now)
-        _ = try await store.put([Device(id: "d", tokens: [apple, google], createdAt: now)])
+        _ = try await store.put([Device(id: "d", tokens: [apple, google], locale: "fa-IR", createdAt: now)])
         let one = ScriptedBackend("one")
         let two = ScriptedBackend("two", audience: BackendAudience(services: [.iOSFirebase]))
         let chain = FallbackBackend(
@@ -203,6 +208,31 @@ struct PlanInterpreterTests {
         _ = await chain.send(PushNotification(), to: [.device("d"), .device("unknown")])
         #expect(one.calls.isEmpty)
         #expect(two.calls.map(\.addressee.recipient) == [.token(google.token)])
+        #expect(two.calls.map(\.addressee.language) == ["fa-IR"])
+    }
+
+    @Test("Texts go out in the language of the device, or in the one that the sender says")
+    func languages() async {
+        let token = DeviceToken("a", service: .iOSAPNs)
+        let resolver = RecipientResolver { _ in ["fa": ResolvedDevice([token], language: "fa-IR"), "none": [token]] }
+        let inner = ScriptedBackend("one")
+        let members = [NamedBackend("one", inner)]
+        let groups: [any PushBackend] = [
+            FallbackBackend(members, resolver: resolver), FanOutBackend(members, resolver: resolver),
+        ]
+        let message = PushNotification(title: .localized(default: "Order 42", languages: ["fa": "سفارش ۴۲"]))
+        for group in groups {
+            _ = await group.send(message, to: [.device("fa"), .device("none"), .token(token)])
+            _ = await group.send(message, to: .device("fa"), language: "en")
+            _ = await group.send(message, to: .token(token), language: "fa")
+        }
+        _ = await inner.send(message, to: [.token(token)], language: "fa")
+        let once = ["fa-IR", nil, nil, "en", "fa"]
+        let languages = Set(once.map { $0 ?? "" })
+        #expect(Set(inner.calls.map { $0.addressee.language ?? "" }) == languages)
+        #expect(inner.calls.count { $0.addressee.language == "fa-IR" } == 2)
+        #expect(inner.calls.count { $0.addressee.language == nil } == 4)
+        #expect(inner.calls.last.map { $0.title?.resolved(for: $0.addressee.language) } == "سفارش ۴۲")
     }
 
     @Test("A chain of nothing refuses everybody")

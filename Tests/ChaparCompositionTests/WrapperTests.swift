@@ -75,6 +75,7 @@ struct WrapperTests {
         let audience = BackendAudience(forms: [.topic])
         let window: Int? = 7
         let pacing: Pacing? = Pacing(perSecond: 9)
+        let schedulesMessages = true
         let health = BackendHealth(status: .degraded, detail: "slow", connections: 2)
         let acknowledgement: [UInt8] = [1]
         var devices: (any DeviceRegistrar)? { self }
@@ -150,6 +151,7 @@ struct WrapperTests {
             #expect(try await backend.channels?.list() == ["c"], "\(name)")
             #expect(try await backend.tokenDirectory?.details(of: device.tokens[0])?.application == "a", "\(name)")
             #expect(backend.window == 7, "\(name)")
+            #expect(backend.schedulesMessages, "\(name)")
             #expect((backend.pacing == nil) == (name == "rate limited"), "\(name)")
             #expect(backend.health.connections == 2 && backend.health.status != .ok, "\(name)")
             #expect(backend.check(PushNotification(), for: .topic).warnings.count == 1, "\(name)")
@@ -173,6 +175,7 @@ struct WrapperTests {
             #expect(backend.events == nil && backend.cancellation == nil && backend.tracking == nil)
             #expect(backend.receipts == nil && backend.recall == nil && backend.topics == nil)
             #expect(backend.channels == nil && backend.tokenDirectory == nil)
+            #expect(!backend.schedulesMessages)
         }
     }
 

@@ -176,6 +176,85 @@ struct ModelTests {
         #expect(HTTPEndpoint(url: url) == nil)
     }
 
+    @Test("An outcome says whether it is accepted, gives the acceptance or throws, and names a dead token")
+    func outcomes() throws {
+        let token = DeviceToken("a", service: .iOSAPNs)
+        let now = Date(timeIntervalSince1970: 0)
+        func dead(isCertain: Bool) -> DeliveryOutcome {
+            let invalidation = Refusal.Invalidation(asOf: now, isCertain: isCertain)
+            return .refused(Refusal(.token, reason: "Unregistered", advice: .never, invalidation: invalidation))
+        }
+        let taken = DeliveryOutcome.accepted(Acceptance(platformID: "1"))
+        #expect(try taken.get() == Acceptance(platformID: "1"))
+        #expect(taken.isAccepted && taken.deadToken(of: .token(token)) == nil)
+        #expect(!dead(isCertain: true).isAccepted)
+        #expect(dead(isCertain: true).deadToken(of: .token(token)) == token)
+        #expect(dead(isCertain: true).deadToken(of: .device("d")) == nil)
+        #expect(dead(isCertain: false).deadToken(of: .token(token)) == nil)
+        let refused = try #require(throws: DeliveryFailure.self) { try dead(isCertain: true).get() }
+        #expect(refused.localizedDescription == "refused: Unregistered")
+        let silent = DeliveryOutcome.unknown(UnknownOutcome(reason: "deadline", detail: "no answer in 20 s"))
+        let unknown = try #require(throws: DeliveryFailure.self) { try silent.get() }
+        #expect(unknown.description == "no answer, it may have been delivered: deadline, no answer in 20 s")
+    }
+
+    @Test("Foundation shows what an error of a sender says")
+    func localizedErrors() {
+        let errors: [any Error & CustomStringConvertible] = [
+            HTTPPoolError("no such proxy"), InvalidToken(.iOSAPNs, "is empty"), PushError(.unavailable, "try later"),
+            PayloadError([Finding(pointer: "#/content/body", code: "too_large", detail: "Too large.")]),
+        ]
+        for error in errors { #expect(error.localizedDescription == error.description) }
+    }
+
+    @Test("Texts come from literals, interpolations and variables")
+    func texts() {
+        let order = 42
+        let body = "is on its way"
+        let message = PushNotification(title: "Order \(order)", body: body)
+        #expect(message.title == .plain("Order 42") && message.body == .plain("is on its way"))
+        let mixed = PushNotification(title: .localized("Order", ["fa": "سفارش"]), body: "No \(order)")
+        #expect(mixed.title == .localized(default: "Order", languages: ["fa": "سفارش"]))
+        #expect(mixed.body == .plain("No 42"))
+        #expect(PushNotification().title == nil)
+        var changed = mixed
+        changed.title = "Order \(order)"
+        changed.body = LocalizedText(body.prefix(2))
+        #expect(changed.title == .plain("Order 42") && changed.body == .plain("is"))
+        let key: AppText = "Order \(order)"
+        #expect(key == .plain("Order 42") && AppText(body) == .plain(body))
+    }
+
+    @Test(
+        "A text that is no address throws what is wrong with it, and never means the platform",
+        arguments: [
+            ("localhost:8443", "has no scheme"), (" https://x", "does not begin with"), ("ftp://x", "does not begin"),
+            ("https://", "has no host"), ("https://x:0", "has no host"), ("https://x:y", "has no host"),
+            ("https://relay/apns", "has a path"), ("https://user:secret@h", "has a user"),
+            ("https://h?key=secret", "has a query"), ("", "has no scheme"), ("http://example.com", "is not encrypted"),
+        ]
+    )
+    func noAddresses(url: String, problem: String) throws {
+        let error = try #require(throws: InvalidAddress.self) { try PlatformAddress(url) }
+        #expect(error.description.contains(problem) && error.localizedDescription == error.description)
+        #expect(!error.description.contains("secret"))
+        #expect(throws: InvalidAddress.self) { try PlatformAddress.simulator(url) }
+    }
+
+    @Test("A simulator is on this machine, a relay may be anywhere, and an address may have a path where that works")
+    func addresses() throws {
+        let own = HTTPEndpoint(host: "api.example.com")
+        let simulator = try PlatformAddress.simulator("https://127.0.0.1:8443")
+        #expect(simulator.endpoint(platform: own) == HTTPEndpoint(host: "127.0.0.1", port: 8443))
+        #expect(!simulator.isPlatform && PlatformAddress.platform.isPlatform)
+        #expect(PlatformAddress.platform.endpoint(platform: own) == own)
+        #expect(try PlatformAddress("https://relay.example.com").endpoint(platform: own).host == "relay.example.com")
+        #expect(throws: InvalidAddress.self) { try PlatformAddress.simulator("https://relay.example.com") }
+        #expect(try HTTPBaseURL("https://relay.example.com/v1/").path == "/v1")
+        #expect(throws: InvalidAddress.self) { try HTTPBaseURL("relay.example.com/v1") }
+        #expect(CommonBackendOptions().address == .platform)
+    }
+
     @Test("Printing or dumping a token, or what holds one, says which is meant and does not show it")
     func printing() {
         let value = "9f3c0a51d2e84b7790aa16c3be52fd08417e6b2c95d0a3f8e1647b0c2d9f5a34"

@@ -75,11 +75,11 @@ struct SocketHarness: Sendable {
                 credential: try credential?(simulator) ?? .serviceAccount(account),
                 projectID: projectID ?? account.projectID
             )
-            options.common.baseURL = HTTPEndpoint(url: simulator.url(.send))
+            options.common.address = try .simulator(simulator.url(.send))
             options.common.trustPEM = trusts ? simulator.authority.certificatePEM : nil
             options.common.timeout = timeout
             options.common.maximumConnections = connections
-            options.instanceIDEndpoint = HTTPEndpoint(url: simulator.url(.instanceID))
+            options.instanceIDEndpoint = try HTTPEndpoint(simulator.url(.instanceID))
             let sent = RecordedTransport(NIOTransport(logger: logger))
             let backend = try FCMBackend(
                 options: options,

@@ -49,7 +49,7 @@ struct HMSConnectionTests {
     @Test("A platform that cannot be reached was surely not sent to")
     func unreachable() async throws {
         func unreachable(_ options: inout HMSOptions, _ simulator: HMSSimulator) {
-            options.common.baseURL = HTTPEndpoint(host: "127.0.0.1", port: 1)
+            options.common.address = PlatformAddress(HTTPEndpoint(host: "127.0.0.1", port: 1))
         }
         try await Harness.run(timeout: .seconds(4), change: unreachable) { harness in
             let refusal = try #require(await harness.sendOne().refusal)

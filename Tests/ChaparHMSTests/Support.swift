@@ -36,7 +36,7 @@ struct Harness: Sendable {
                 credential: .client(id: app.appID, secret: Secret(app.clientSecret)),
                 api: .v1(appID: app.appID)
             )
-            options.common.baseURL = HTTPEndpoint(url: simulator.url(HMSSimulator.push))
+            options.common.address = try .simulator(simulator.url(HMSSimulator.push))
             options.tokenEndpoint = try #require(HTTPEndpoint(url: simulator.url(HMSSimulator.token)))
             options.common.trustPEM = simulator.authority.certificatePEM
             options.common.timeout = timeout

@@ -18,7 +18,7 @@ struct PushClientSenderTests {
                 try await sender.post(.init(title: "t"), to: Self.phone)
             }
             #expect(none?.code == .invalidRequest)
-            let ios = try client.backend("ios") { _ in Answering(.accepted(Acceptance(platformID: "p"))) }
+            let ios = try client.add(as: "ios") { _ in Answering(.accepted(Acceptance(platformID: "p"))) }
             let posted = try await sender.post(PushNotification(title: "t"), to: [Self.phone, Self.phone])
             #expect(posted.outcomes?.count == 2 && posted.id == nil && !posted.isReplay)
             guard case .accepted(let acceptance)? = posted.outcomes?.first else {
@@ -28,7 +28,7 @@ struct PushClientSenderTests {
             #expect(acceptance.platformID == "p")
             #expect(posted.warnings.map(\.code) == ["dropped"])
 
-            let android = try client.backend("android") { _ in
+            let android = try client.add(as: "android") { _ in
                 Answering(.refused(Refusal(.token, reason: "Unregistered", advice: .never)))
             }
             let named = try await sender.post(PushNotification(title: "t"), to: Self.phone, via: "android")
@@ -54,7 +54,7 @@ struct PushClientSenderTests {
     @Test("keeps the caller's time to live, and refuses a key that it could not know again")
     func options() async throws {
         let client = PushClient(logger: quiet)
-        let ios = try client.backend("ios") { _ in Answering(.accepted(Acceptance())) }
+        let ios = try client.add(as: "ios") { _ in Answering(.accepted(Acceptance())) }
         let message = PushNotification(title: "t", timeToLive: .seconds(3_600))
         _ = try await client.post(message, to: Self.phone, options: SendOptions(timeToLive: .seconds(5)))
         _ = try await client.post(message, to: Self.phone)

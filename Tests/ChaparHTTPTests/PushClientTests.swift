@@ -21,7 +21,7 @@ struct PushClientTests {
         let seen = Mutex<ProbeBackend?>(nil)
         let run = Task {
             try await PushClient.run(logger: quiet) { client in
-                let probe = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
+                let probe = try client.add(as: "probe") { try ProbeBackend($0, url: server.url) }
                 #expect(await probe.send(PushNotification(title: "1"), to: anyone).isAccepted)
                 seen.withLock { $0 = probe }
                 switch ending {
@@ -49,7 +49,7 @@ struct PushClientTests {
     func late() async throws {
         let server = try await HTTP1Server.start()
         let probe = try await PushClient.run(logger: quiet) { client in
-            try client.backend("probe") { try ProbeBackend($0, url: server.url) }
+            try client.add(as: "probe") { try ProbeBackend($0, url: server.url) }
         }
         let sent = server.requests
         let outcomes = await probe.send(PushNotification(title: "1"), to: [anyone, anyone])
@@ -64,7 +64,7 @@ struct PushClientTests {
         await client.shutdown()
         let isAsked = Mutex(false)
         #expect(throws: HTTPPoolError.self) {
-            try client.backend("late") { context in
+            try client.add(as: "late") { context in
                 isAsked.withLock { $0 = true }
                 return try ProbeBackend(context, url: "http://127.0.0.1:9")
             }
@@ -78,7 +78,7 @@ struct PushClientTests {
     @Test("A backend whose end never comes is left behind and loses its connections")
     func stuck() async throws {
         let client = PushClient(logger: quiet)
-        let probe = try client.backend("stuck") { try ProbeBackend($0, url: "http://127.0.0.1:9", isStuck: true) }
+        let probe = try client.add(as: "stuck") { try ProbeBackend($0, url: "http://127.0.0.1:9", isStuck: true) }
         await client.shutdown(grace: .zero)
         #expect(probe.ends.isEmpty, "it has not ended")
         #expect(await probe.pool.failure(of: HTTPCall(.get, path: "/"))?.cause == .cancelled)
@@ -93,7 +93,7 @@ struct PushClientTests {
             channel.eventLoop.scheduleTask(in: .milliseconds(300)) { channel.close(promise: nil) }
         }
         let client = PushClient(logger: quiet)
-        let probe = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
+        let probe = try client.add(as: "probe") { try ProbeBackend($0, url: server.url) }
         await withTaskGroup(of: Int.self) { tasks in
             for _ in 0..<10 {
                 tasks.addTask {
@@ -106,37 +106,33 @@ struct PushClientTests {
         try await server.stop()
     }
 
-    @Test("A name is of one backend, until that is removed, which ends it alone")
+    @Test("A name belongs to one backend, until that is removed, which ends it")
     func names() async throws {
         let server = try await HTTP1Server.start()
-        try await PushClient.run(logger: quiet) { client in
-            let other = try client.backend("other") { try ProbeBackend($0, url: server.url) }
-            let first = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
-            let isAsked = Mutex(false)
-            let taken = #expect(throws: PushError.self) {
-                try client.backend("probe") { context in
-                    isAsked.withLock { $0 = true }
-                    return try ProbeBackend(context, url: server.url)
-                }
+        let client = PushClient(logger: quiet)
+        let probe = try client.add(as: "probe") { try ProbeBackend($0, url: server.url) }
+        let isAsked = Mutex(false)
+        #expect(throws: HTTPPoolError.self) {
+            try client.add(as: "probe") { context in
+                isAsked.withLock { $0 = true }
+                return try ProbeBackend(context, url: server.url)
             }
-            #expect(taken?.code == .invalidRequest && !isAsked.withLock { $0 })
-            await client.remove("probe")
-            await client.remove("nobody")
-            #expect(first.ends == [.accepted] && other.ends.isEmpty)
-            let second = try client.backend("probe") { try ProbeBackend($0, url: server.url) }
-            #expect(await second.send(PushNotification(title: "1"), to: anyone).isAccepted)
-            await client.shutdown()
-            #expect(first.ends.count == 1 && second.ends.count == 1 && other.ends.count == 1)
-            await client.remove("probe")
-            #expect(second.ends.count == 1)
         }
+        #expect(!isAsked.withLock { $0 })
+        await client.remove("another")
+        #expect(probe.ends.isEmpty)
+        await client.remove("probe")
+        #expect(probe.ends == [.accepted])
+        let next = try client.add(as: "probe") { try ProbeBackend($0, url: server.url) }
+        await client.shutdown()
+        #expect(probe.ends.count == 1 && next.ends == [.accepted])
         try await server.stop()
     }
 
     @Test("A backend's logger carries its name")
     func logger() throws {
         let client = PushClient(logger: Logger(label: "test") { label in StreamLogHandler.standardError(label: label) })
-        let backend = try client.backend("ios") { context in
+        let backend = try client.add(as: "ios") { context in
             #expect(context.name == "ios")
             #expect(context.logger[metadataKey: "backend"] == "ios")
             return try ProbeBackend(context, url: "http://127.0.0.1:9")
@@ -146,10 +142,6 @@ struct PushClientTests {
 }
 
 private let anyone = Recipient.token("1", service: .iOSAPNs)
-
-extension DeliveryOutcome {
-    fileprivate var isAccepted: Bool { if case .accepted = self { true } else { false } }
-}
 
 /// Sends a request for each recipient, and one more when it is ended.
 private final class ProbeBackend: PushBackend {

@@ -118,7 +118,3 @@ struct ObservedBackendTests {
         #expect(InstrumentationSystem.tracer is NoOpTracer)
     }
 }
-
-extension DeliveryOutcome {
-    fileprivate var isAccepted: Bool { if case .accepted = self { true } else { false } }
-}

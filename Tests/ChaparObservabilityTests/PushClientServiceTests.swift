@@ -43,7 +43,7 @@ struct PushClientServiceTests {
     func order() async throws {
         let log = EventLog()
         let client = PushClient(logger: Self.quiet)
-        _ = try client.backend("a") { _ in EndingBackend(log) }
+        _ = try client.add(as: "a") { _ in EndingBackend(log) }
         let started = AsyncStream.makeStream(of: Void.self)
         let services = ServiceGroup(services: [client, Sender(log: log)], logger: Self.quiet)
         try await withThrowingTaskGroup(of: Void.self) { tasks in
@@ -52,20 +52,20 @@ struct PushClientServiceTests {
                 for await _ in started.stream { break }
                 await services.triggerGracefulShutdown()
             }
-            _ = try client.backend("b") { _ in EndingBackend(log) }  // It is open.
+            _ = try client.add(as: "b") { _ in EndingBackend(log) }  // It is open.
             #expect(log.all.isEmpty)
             started.continuation.yield()
             try await tasks.waitForAll()
         }
         #expect(log.all == ["sender ended", "backend ended", "backend ended"])
-        #expect(throws: HTTPPoolError.self) { try client.backend("late") { _ in EndingBackend(log) } }
+        #expect(throws: HTTPPoolError.self) { try client.add(as: "late") { _ in EndingBackend(log) } }
     }
 
     @Test("A cancelled task ends it as well, without an error")
     func cancelled() async throws {
         let log = EventLog()
         let client = PushClient(logger: Self.quiet)
-        _ = try client.backend("a") { _ in EndingBackend(log) }
+        _ = try client.add(as: "a") { _ in EndingBackend(log) }
         try await withThrowingTaskGroup(of: Void.self) { tasks in
             tasks.addTask { try await client.run() }
             tasks.cancelAll()

@@ -266,6 +266,7 @@ struct OneSignalDeviceTests {
     @Test("A scheduled message is seen and cancelled, a sent one is too late, an unknown one is unknown")
     func cancels() async throws {
         try await Harness.run(adjust: { $0.schedulesOnPlatform = true }) { harness in
+            #expect(harness.oneSignal.schedulesMessages)
             let ids = harness.simulator.addPlayers(2)
             var later = PushNotification.sample
             later.sendAt = harness.time.now.addingTimeInterval(3600)

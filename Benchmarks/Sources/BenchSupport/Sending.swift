@@ -68,7 +68,7 @@ public func measure(
             }
         }
     }
-    let took = began.duration(to: clock.now).inSeconds
+    let took = began.duration(to: clock.now) / .seconds(1)
     let cpu = used().cpu - cpuBefore
     let done = tally.accepted.load(ordering: .relaxed)
     try show([

@@ -25,7 +25,7 @@ var options = APNsOptions(
     credential: .key(key, keyID: "ABC123DEFG", teamID: "DEF123GHIJ"),
     topic: "com.example.app"
 )
-options.common.baseURL = HTTPEndpoint(host: arguments[1], port: port)
+options.common.address = PlatformAddress(HTTPEndpoint(host: arguments[1], port: port))
 options.common.trustPEM = try String(contentsOfFile: arguments[3], encoding: .utf8)
 options.common.maximumConnections = 1
 options.managementEndpoint = nil

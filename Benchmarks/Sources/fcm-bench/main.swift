@@ -25,7 +25,7 @@ var options = FCMOptions(
     credential: .accessToken { AccessToken(Secret(accessToken), lifetime: .seconds(3600)) },
     projectID: "courier-demo"
 )
-options.common.baseURL = HTTPEndpoint(host: arguments[1], port: port)
+options.common.address = PlatformAddress(HTTPEndpoint(host: arguments[1], port: port))
 options.common.trustPEM = try String(contentsOfFile: arguments[3], encoding: .utf8)
 options.common.maximumConnections = 1
 options.instanceIDEndpoint = nil

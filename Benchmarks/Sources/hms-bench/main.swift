@@ -40,7 +40,7 @@ func send(_ arguments: [String]) async throws {
         credential: .client(id: app.appID, secret: Secret(app.clientSecret)),
         api: .v1(appID: app.appID)
     )
-    options.common.baseURL = push
+    options.common.address = PlatformAddress(push)
     options.common.trustPEM = try String(contentsOfFile: arguments[2], encoding: .utf8)
     options.common.maximumConnections = 4
     options.tokenEndpoint = token
@@ -75,7 +75,7 @@ func send(_ arguments: [String]) async throws {
             accepted.add(good, ordering: .relaxed)
         }
     }
-    let took = began.duration(to: clock.now).inSeconds
+    let took = began.duration(to: clock.now) / .seconds(1)
     let cpu = used().cpu - cpuBefore
     let done = accepted.load(ordering: .relaxed)
     try show([

@@ -19,7 +19,7 @@ func measure(_ name: String, rows: Int, _ body: () async throws -> Void) async r
     let clock = ContinuousClock()
     let (cpuBefore, start) = (used().cpu, clock.now)
     try await body()
-    let seconds = (clock.now - start).inSeconds
+    let seconds = (clock.now - start) / .seconds(1)
     let micros = (used().cpu - cpuBefore) * 1e6 / Double(rows)
     let padded = name.padding(toLength: 44, withPad: " ", startingAt: 0)
     print("\(padded) \(Int(Double(rows) / seconds)) rows/s   \(String(format: "%.2f", micros)) us CPU a row")
@@ -187,7 +187,7 @@ struct Bench {
         }
         let sorted = spans.withLock { $0.sorted() }
         func at(_ part: Double) -> String {
-            String(format: "%.1f ms", sorted[Int(Double(sorted.count - 1) * part)].inSeconds * 1_000)
+            String(format: "%.1f ms", sorted[Int(Double(sorted.count - 1) * part)] / .milliseconds(1))
         }
         return "median \(at(0.5)), p99 \(at(0.99)), longest \(at(1))"
     }

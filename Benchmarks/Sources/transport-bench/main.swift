@@ -81,7 +81,7 @@ await withTaskGroup(of: Void.self) { tasks in
         }
     }
 }
-let took = began.duration(to: clock.now).inSeconds
+let took = began.duration(to: clock.now) / .seconds(1)
 let usage = used()
 let cpu = usage.cpu - cpuBefore
 let done = answered.withLock { $0 }

@@ -1,5 +1,5 @@
 import Crypto
-import Foundation
+public import Foundation
 public import ChaparCore
 
 /// The `.p8` key of a team: a P-256 key in PEM form, which signs provider tokens.
@@ -54,4 +54,12 @@ public struct APNsAuthKey: Sendable {
         }
         return Mistake(problem: "is \(name); APNs takes P-256 keys only", fix: download)
     }
+}
+
+extension APNsAuthKey.Mistake: LocalizedError, CustomStringConvertible {
+    /// A sentence for people.
+    public var description: String { "the key \(problem). \(fix)" }
+
+    /// The description.
+    public var errorDescription: String? { description }
 }

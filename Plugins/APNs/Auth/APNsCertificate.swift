@@ -151,3 +151,11 @@ public struct APNsCertificate: Sendable {
         return topics.filter { APNsHeaders.isTopic($0) && seen.insert($0).inserted }
     }
 }
+
+extension APNsCertificate.Mistake: LocalizedError, CustomStringConvertible {
+    /// A sentence for people.
+    public var description: String { "the \(part == .certificate ? "certificate" : "key") \(problem). \(fix)" }
+
+    /// The description.
+    public var errorDescription: String? { description }
+}

@@ -336,7 +336,3 @@ public final class APNsTokenSource: Sendable {
         return APNsProviderToken(jwt: Secret(jwt), issuedAt: issuedAt, generation: generation)
     }
 }
-
-/// The former name of ``APNsTokenSource``.
-@available(*, deprecated, renamed: "APNsTokenSource")
-public typealias ProviderTokenSource = APNsTokenSource

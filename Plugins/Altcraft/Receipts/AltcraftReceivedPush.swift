@@ -131,7 +131,3 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
         return ["https://", "http://"].contains { lower.hasPrefix($0) && lower.count > $0.count }
     }
 }
-
-/// The former name of ``AltcraftReceivedPush``.
-@available(*, deprecated, renamed: "AltcraftReceivedPush")
-public typealias AltcraftPayload = AltcraftReceivedPush

@@ -138,7 +138,3 @@ public final class FCMAuth: AuthStrategy {
         let last = Mutex<PushError?>(nil)
     }
 }
-
-/// The former name of ``FCMAuth``.
-@available(*, deprecated, renamed: "FCMAuth")
-public typealias GoogleAuth = FCMAuth

@@ -1,5 +1,5 @@
 internal import CryptoExtras
-internal import Foundation
+public import Foundation
 public import ChaparCore
 
 /// Why a Google credential cannot be used: which member of the file, what is wrong, how to mend it.
@@ -193,4 +193,9 @@ private struct GoogleCredentialFile {
         }
         return uri
     }
+}
+
+extension GoogleCredentialMistake: LocalizedError {
+    /// The description.
+    public var errorDescription: String? { description }
 }

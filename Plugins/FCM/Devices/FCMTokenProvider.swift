@@ -168,10 +168,3 @@ public struct FCMDeletingTokenProvider: TokenDeleting {
         return try await base.token()
     }
 }
-
-/// The former name of ``FCMTokenProvider``.
-@available(*, deprecated, renamed: "FCMTokenProvider")
-public typealias FirebaseTokenProvider = FCMTokenProvider
-/// The former name of ``FCMDeletingTokenProvider``.
-@available(*, deprecated, renamed: "FCMDeletingTokenProvider")
-public typealias FirebaseDeletingTokenProvider = FCMDeletingTokenProvider

@@ -1,6 +1,6 @@
 import Crypto
 import CryptoExtras
-import Foundation
+public import Foundation
 public import ChaparCore
 
 /// A service account's key file: who it is, and the RSA key that signs its JWTs.
@@ -90,4 +90,12 @@ public struct HMSServiceAccount: Sendable {
             throw PushError(.credentialsRefused, "the service account's key cannot sign")
         }
     }
+}
+
+extension HMSServiceAccount.Mistake: LocalizedError, CustomStringConvertible {
+    /// A sentence for people.
+    public var description: String { "the file \(problem). \(fix)" }
+
+    /// The description.
+    public var errorDescription: String? { description }
 }

@@ -106,14 +106,7 @@ struct DirectSender: MessageSender {
     }
 
     private static func request(_ notification: PushNotification, _ group: [Pending]) -> PushRequest {
-        let expiration = notification.timeToLive.map { span -> PushRequest.Expiration in
-            span > .zero ? .at(Int64(clamping: Date().timeIntervalSince1970 + span.inSeconds)) : .immediately
-        }
-        return PushRequest(
-            notification,
-            to: group.map { Addressee($0.recipient, messageID: $0.messageID) },
-            expiration: expiration
-        )
+        PushRequest(notification, to: group.map { Addressee($0.recipient, messageID: $0.messageID) })
     }
 
     private static func result(

@@ -141,8 +141,8 @@ package protocol PlayedTransport: HTTPTransport {
 /// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the queue's, and
 /// are read by the registry.)
 public struct CommonBackendOptions: Sendable {
-    /// `base_url`: another address than the platform's own, for a simulator or a relay.
-    public var baseURL: HTTPEndpoint?
+    /// `base_url`: the platform's own address, a simulator's or a relay's.
+    public var address: PlatformAddress
     /// `ca_file`: certificates to trust beside the system's, PEM.
     public var trustPEM: String?
     /// `timeout`: how long a request may take, 1 to 300 s, default 20 unless the platform asks for another.
@@ -156,14 +156,14 @@ public struct CommonBackendOptions: Sendable {
 
     /// Makes options in code: the platform's own address, the system's trust, 20 s, no proxy.
     public init(
-        baseURL: HTTPEndpoint? = nil,
+        address: PlatformAddress = .platform,
         trustPEM: String? = nil,
         timeout: Duration = .seconds(20),
         proxy: HTTPEndpoint? = nil,
         proxyCredentials: HTTPProxyCredentials? = nil,
         maximumConnections: Int = 4
     ) {
-        self.baseURL = baseURL
+        self.address = address
         self.trustPEM = trustPEM
         self.timeout = timeout
         self.proxy = proxy
@@ -183,7 +183,8 @@ public struct CommonBackendOptions: Sendable {
         timeout fallback: Duration = .seconds(20),
         shortestTimeout: Duration = .seconds(1)
     ) {
-        baseURL = readsBase ? section.endpoint("base_url") : nil
+        let base = readsBase ? section.endpoint("base_url") : nil
+        address = base.map { PlatformAddress($0) } ?? .platform
         trustPEM = section.certificates("ca_file")
         timeout = section.seconds("timeout", in: shortestTimeout.inSeconds...300, default: fallback)
         let way = section.proxy("proxy")
@@ -194,7 +195,7 @@ public struct CommonBackendOptions: Sendable {
 
     /// Lays these options over a pool's configuration.
     public func apply(to pool: inout HTTPPoolConfiguration) {
-        if let baseURL { pool.endpoint = baseURL }
+        pool.endpoint = address.endpoint(platform: pool.endpoint)
         pool.extraTrustPEM = trustPEM
         pool.requestTimeout = timeout
         pool.proxy = proxy

@@ -69,11 +69,3 @@ public struct RetrySchedule: Sendable, Hashable {
         return wish
     }
 }
-
-/// The former name of ``OutboxAttempt``.
-@available(*, deprecated, renamed: "OutboxAttempt")
-public typealias OperationAttempt = OutboxAttempt
-
-/// The former name of ``RetrySchedule``.
-@available(*, deprecated, renamed: "RetrySchedule")
-public typealias OperationPolicy = RetrySchedule

@@ -65,6 +65,12 @@ public protocol PushBackend: Sendable {
     /// It is a default: an operator's own limit overrides it.
     var pacing: Pacing? { get }
 
+    /// Whether the platform keeps a message until its time to send.
+    ///
+    /// Otherwise the caller keeps it, as a gateway does: ``send(_:report:)`` sends at once, whatever
+    /// ``PushNotification/sendAt`` says.
+    var schedulesMessages: Bool { get }
+
     /// The backend's own state, without a request to the platform.
     var health: BackendHealth { get }
 
@@ -143,6 +149,8 @@ extension PushBackend {
     public var batching: RequestBatching? { nil }
     /// No quota known.
     public var pacing: Pacing? { nil }
+    /// The platform keeps no message.
+    public var schedulesMessages: Bool { false }
     /// Nothing known to be wrong.
     public var health: BackendHealth { BackendHealth() }
     /// Checks nothing.
@@ -180,22 +188,85 @@ extension PushBackend {
     /// Deletes nothing.
     public func forget(device: String?) async throws(PushError) {}
 
+    /// Checks what can be checked before a notification is sent from code: as ``check(_:for:)``, and that it has no
+    /// time to send that nothing would keep.
+    public func check(_ notification: PushNotification, to recipient: Recipient) -> PayloadCheck {
+        var result = check(notification, for: recipient.form)
+        if let finding = schedulingFault(of: notification) { result.faults.append(finding) }
+        return result
+    }
+
     /// Sends one notification and waits for every outcome, in the order of the recipients.
-    public func send(_ notification: PushNotification, to recipients: [Recipient]) async -> [DeliveryOutcome] {
-        let request = PushRequest(notification, to: recipients.map { Addressee($0) })
+    ///
+    /// A message with a ``PushNotification/sendAt`` that is not over is refused (`scheduling_needs_a_gateway`) unless
+    /// the platform keeps it until then.
+    ///
+    /// - Parameters:
+    ///   - notification: The message.
+    ///   - recipients: The recipients.
+    ///   - language: The language tag of all of them, such as `fa` or `pt-BR`, by which localized texts are chosen.
+    ///     With nil a composition takes the language of each device that its resolver knows, and all others get the
+    ///     default text.
+    /// - Returns: The outcomes, in the order of the recipients.
+    public func send(
+        _ notification: PushNotification,
+        to recipients: [Recipient],
+        language: String? = nil
+    ) async -> [DeliveryOutcome] {
+        let request = PushRequest(notification, to: recipients.map { Addressee($0, language: language) })
         return await send([request])[0]
     }
 
     /// Sends one notification to one recipient and waits for the outcome.
-    public func send(_ notification: PushNotification, to recipient: Recipient) async -> DeliveryOutcome {
-        await send(notification, to: [recipient])[0]
+    ///
+    /// A message with a ``PushNotification/sendAt`` that is not over is refused (`scheduling_needs_a_gateway`) unless
+    /// the platform keeps it until then.
+    ///
+    /// - Parameters:
+    ///   - notification: The message.
+    ///   - recipient: The recipient.
+    ///   - language: The recipient's language tag, such as `fa` or `pt-BR`, by which localized texts are chosen. With
+    ///     nil a composition takes the language of a device that its resolver knows, and any other gets the default
+    ///     text.
+    /// - Returns: The outcome.
+    public func send(
+        _ notification: PushNotification,
+        to recipient: Recipient,
+        language: String? = nil
+    ) async -> DeliveryOutcome {
+        await send(notification, to: [recipient], language: language)[0]
     }
 
     /// Sends several notifications and waits for every outcome: a row for each request, in the order of its recipients.
+    ///
+    /// A message with a ``PushNotification/sendAt`` that is not over is refused (`scheduling_needs_a_gateway`) unless
+    /// the platform keeps it until then.
     public func send(_ requests: [PushRequest]) async -> [[DeliveryOutcome]] {
+        guard requests.contains(where: { $0.notification.sendAt != nil }) else { return await collect(requests) }
+        let faults = requests.map { schedulingFault(of: $0.notification) }
+        var sent = await collect(zip(requests, faults).filter { $1 == nil }.map(\.0))[...]
+        return zip(requests, faults).map { request, fault in
+            guard let fault else { return sent.popFirst() ?? [] }
+            return request.recipients.map { _ in .refused(Refusal(fault)) }
+        }
+    }
+
+    private func collect(_ requests: [PushRequest]) async -> [[DeliveryOutcome]] {
+        guard !requests.isEmpty else { return [] }
         let collector = OutcomeCollector(requests)
         await send(requests) { collector.take($0) }
         return collector.outcomes
+    }
+
+    /// Returns the finding about a time to send that neither the platform nor this code keeps.
+    private func schedulingFault(of notification: PushNotification) -> Finding? {
+        guard let time = notification.sendAt, time > Date(), !schedulesMessages else { return nil }
+        return Finding(
+            pointer: "#/options/send_at",
+            code: "scheduling_needs_a_gateway",
+            detail: "Nothing keeps it until its time to send. Give it to an embedded gateway (Gateway.accept of the "
+                + "product ChaparGateway), or send it at that time."
+        )
     }
 }
 
@@ -208,8 +279,9 @@ public struct PushRequest: Sendable {
     /// The time when the platform must give up, computed once at acceptance so that a retry does not live longer.
     ///
     /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one
-    /// only when code without a gateway sends: then the backend counts that span from the send. The backend refuses a
-    /// time that has passed (`message`, `expired`, `never`).
+    /// only when code without a gateway sends through a single backend: then the backend counts that span from the
+    /// send. A composition of backends computes it before anything waits. The backend refuses a time that has passed
+    /// (`message`, `expired`, `never`).
     public var expiration: Expiration?
 
     /// The time when a platform must give up.
@@ -226,6 +298,24 @@ public struct PushRequest: Sendable {
         self.notification = notification
         self.recipients = recipients
         self.expiration = expiration
+    }
+}
+
+extension [PushRequest] {
+    /// Returns the requests with the expiry of each time to live, which counts from `now` and is rounded up to a whole
+    /// second.
+    ///
+    /// Whatever may hold a message or send it again calls this first: otherwise each attempt would begin the time to
+    /// live anew.
+    package func fixingExpiry(at now: @autoclosure () -> Date) -> [PushRequest] {
+        guard contains(where: { $0.expiration == nil && $0.notification.timeToLive != nil }) else { return self }
+        let start = now().timeIntervalSince1970
+        return map { request in
+            guard request.expiration == nil, let span = request.notification.timeToLive else { return request }
+            var fixed = request
+            fixed.expiration = span > .zero ? .at(Int64(clamping: (start + span.inSeconds).rounded(.up))) : .immediately
+            return fixed
+        }
     }
 }
 

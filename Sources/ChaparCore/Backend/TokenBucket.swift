@@ -77,23 +77,3 @@ public struct TokenBucket: Sendable {
         tokens = min(tokens, capacity)
     }
 }
-
-extension TokenBucket {
-    /// The former name of ``reserve(_:isUrgent:at:)``.
-    @available(*, deprecated, renamed: "reserve(_:isUrgent:at:)")
-    public mutating func take(_ wanted: Int, isUrgent: Bool = false, at now: Date) -> (granted: Int, retryAt: Date) {
-        reserve(wanted, isUrgent: isUrgent, at: now)
-    }
-
-    /// The former name of ``available(isUrgent:at:)``.
-    @available(*, deprecated, renamed: "available(isUrgent:at:)")
-    public mutating func room(isUrgent: Bool = false, at now: Date) -> (free: Int, retryAt: Date) {
-        available(isUrgent: isUrgent, at: now)
-    }
-
-    /// The former name of ``release(reserved:used:at:)``.
-    @available(*, deprecated, renamed: "release(reserved:used:at:)")
-    public mutating func settle(taken: Int, used: Int, at now: Date) {
-        release(reserved: taken, used: used, at: now)
-    }
-}

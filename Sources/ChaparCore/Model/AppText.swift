@@ -3,14 +3,17 @@
 /// Apple, Google and Huawei all take both (`title` and `title-loc-key`, `title` and `title_loc_key`). Unlike with
 /// ``LocalizedText``, the device translates.
 @nonexhaustive
-public enum AppText: Sendable, Hashable, ExpressibleByStringLiteral {
+public enum AppText: Sendable, Hashable, ExpressibleByStringInterpolation {
     /// The text itself.
     case plain(String)
     /// The key of a text in the app's resources, and the values of its placeholders.
     case key(String, arguments: [String] = [])
 
-    /// The text itself.
+    /// Makes a text from a literal with or without interpolations.
     public init(stringLiteral value: String) { self = .plain(value) }
+
+    /// Makes a text.
+    public init(_ text: some StringProtocol) { self = .plain(String(text)) }
 
     /// Writes it in the form that Android's platforms share: `title`, or `title_loc_key` and `title_loc_args`.
     package func put(as name: String, into members: inout JSONObject) {

@@ -197,3 +197,58 @@ extension Refusal {
     /// If the gateway has yet to register the device there, it retries the message afterwards.
     public static let notRegistered = "not_registered"
 }
+
+extension DeliveryOutcome {
+    /// Whether the platform took the message.
+    public var isAccepted: Bool { if case .accepted = self { true } else { false } }
+
+    /// Returns the acceptance.
+    ///
+    /// - Throws: ``DeliveryFailure`` for a refusal and for an unknown outcome; after the latter the message may have
+    ///   been delivered.
+    public func get() throws(DeliveryFailure) -> Acceptance {
+        switch self {
+        case .accepted(let acceptance): return acceptance
+        case .refused(let refusal): throw .refused(refusal)
+        case .unknown(let unknown): throw .unknown(unknown)
+        }
+    }
+
+    /// Returns the token to delete, when the message went to a token that the platform declared dead for certain.
+    ///
+    /// Nil also when a wrong environment or app would explain the refusal: see
+    /// ``Refusal/Invalidation/isCertain``.
+    ///
+    /// - Parameter recipient: The recipient that the message was sent to.
+    /// - Returns: The token of `recipient`; nil for any other recipient or outcome.
+    public func deadToken(of recipient: Recipient) -> DeviceToken? {
+        guard case .refused(let refusal) = self, refusal.invalidation?.isCertain == true,
+            case .token(let token) = recipient
+        else { return nil }
+        return token
+    }
+}
+
+/// An outcome that is no acceptance, as an error for code that needs one.
+public enum DeliveryFailure: LocalizedError, Hashable, CustomStringConvertible {
+    /// The platform, or the plugin on its behalf, refused.
+    case refused(Refusal)
+    /// No usable answer came: the message may have been delivered.
+    case unknown(UnknownOutcome)
+
+    /// The reason and the sentence for people.
+    public var description: String {
+        switch self {
+        case .refused(let refusal): "refused: \(Self.words(refusal.reason, refusal.detail))"
+        case .unknown(let unknown):
+            "no answer, it may have been delivered: \(Self.words(unknown.reason, unknown.detail))"
+        }
+    }
+
+    private static func words(_ reason: String, _ detail: String?) -> String {
+        detail.map { "\(reason), \($0)" } ?? reason
+    }
+
+    /// The description.
+    public var errorDescription: String? { description }
+}

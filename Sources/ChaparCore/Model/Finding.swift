@@ -17,10 +17,6 @@ public struct Finding: Sendable, Hashable {
     }
 }
 
-/// The former name of ``Finding``.
-@available(*, deprecated, renamed: "Finding")
-public typealias PushWarning = Finding
-
 /// A finding that keeps a message from being sent, as an error of a plugin's encoder.
 package struct MessageFault: Error, Sendable {
     /// The finding.

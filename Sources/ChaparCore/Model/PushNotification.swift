@@ -92,6 +92,9 @@ public struct PushNotification: Sendable, Hashable {
         set { own().parts.collapseID = newValue }
     }
     /// The time to send it; nil or a past time means at once.
+    ///
+    /// A gateway keeps the message until then. Code without one refuses it (`scheduling_needs_a_gateway`), unless the
+    /// platform keeps it: ``PushBackend/schedulesMessages``.
     public var sendAt: Date? {
         get { storage.parts.sendAt }
         set { own().parts.sendAt = newValue }
@@ -161,6 +164,9 @@ public struct PushNotification: Sendable, Hashable {
     }
 
     /// Makes a message; every part is optional, though one without title, body and data shows nothing.
+    ///
+    /// For texts in several languages: ``LocalizedText/localized(_:_:)``. A text in one language may be a `String`.
+    @_disfavoredOverload
     public init(
         title: LocalizedText? = nil,
         subtitle: LocalizedText? = nil,
@@ -202,6 +208,50 @@ public struct PushNotification: Sendable, Hashable {
                 isDryRun: isDryRun,
                 overrides: overrides
             )
+        )
+    }
+
+    /// Makes a message whose texts are the same in every language; every part is optional, though one without title,
+    /// body and data shows nothing.
+    public init(
+        title: String? = nil,
+        subtitle: String? = nil,
+        body: String? = nil,
+        image: String? = nil,
+        sound: String? = nil,
+        badge: Int? = nil,
+        category: String? = nil,
+        clickURL: String? = nil,
+        actions: [Action] = [],
+        data: JSONObject = JSONObject(),
+        activity: String? = nil,
+        timeToLive: Duration? = nil,
+        priority: Priority = .high,
+        collapseID: String? = nil,
+        sendAt: Date? = nil,
+        isSilent: Bool = false,
+        isDryRun: Bool = false,
+        overrides: [String: JSONObject] = [:]
+    ) {
+        self.init(
+            title: title.map { LocalizedText.plain($0) },
+            subtitle: subtitle.map { LocalizedText.plain($0) },
+            body: body.map { LocalizedText.plain($0) },
+            image: image,
+            sound: sound,
+            badge: badge,
+            category: category,
+            clickURL: clickURL,
+            actions: actions,
+            data: data,
+            activity: activity,
+            timeToLive: timeToLive,
+            priority: priority,
+            collapseID: collapseID,
+            sendAt: sendAt,
+            isSilent: isSilent,
+            isDryRun: isDryRun,
+            overrides: overrides
         )
     }
 
@@ -254,14 +304,22 @@ public struct PushNotification: Sendable, Hashable {
 
 /// A text, in one language or in several.
 @nonexhaustive
-public enum LocalizedText: Sendable, Hashable, ExpressibleByStringLiteral {
+public enum LocalizedText: Sendable, Hashable, ExpressibleByStringInterpolation {
     /// The same text in every language.
     case plain(String)
     /// A text for each language tag (`fa`, `pt-BR`), and one for all other languages.
     case localized(default: String, languages: [String: String])
 
-    /// Makes a text that is the same in every language.
+    /// Makes a text that is the same in every language, from a literal with or without interpolations.
     public init(stringLiteral value: String) { self = .plain(value) }
+
+    /// Makes a text that is the same in every language.
+    public init(_ text: some StringProtocol) { self = .plain(String(text)) }
+
+    /// Returns a text for each language tag (`fa`, `pt-BR`), with one for all other languages.
+    public static func localized(_ fallback: String, _ languages: [String: String]) -> LocalizedText {
+        .localized(default: fallback, languages: languages)
+    }
 
     /// Returns the text for a device's language: the exact tag first, then the language without region, then the
     /// default.

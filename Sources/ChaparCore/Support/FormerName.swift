@@ -7,9 +7,9 @@
 ///
 /// Some names go on without a present one beside them, and change on that day: `gateway.lanes`, the type of an event,
 /// with the former names in it, and `invalidations_held`, a reason (`FlowGate.State.blockReason`) and a pause
-/// (`EndedPauses.Kind`). docs/, the OpenAPI description, the dashboard and the former names in Swift
-/// (`@available(*, deprecated)`) follow. What stores keep and gateways tell each other is no name of this kind:
-/// `patience` in a stored plan, `held` in a stored tombstone and in a note to other gateways stay.
+/// (`EndedPauses.Kind`). docs/, the OpenAPI description and the dashboard follow. What stores keep and gateways tell
+/// each other is no name of this kind: `patience` in a stored plan, `held` in a stored tombstone and in a note to other
+/// gateways stay.
 package struct FormerName: Sendable {
     /// The name that has taken its place.
     package let present: StaticString

@@ -261,17 +261,4 @@ public struct Tombstone: Sendable, Hashable {
         self.reason = reason
         self.isQuarantined = isQuarantined
     }
-
-    /// The former name of ``isQuarantined``.
-    @available(*, deprecated, renamed: "isQuarantined")
-    public var isHeld: Bool {
-        get { isQuarantined }
-        set { isQuarantined = newValue }
-    }
-
-    /// Makes a tombstone, by the former name of ``isQuarantined``.
-    @available(*, deprecated, renamed: "init(asOf:at:backend:reason:isQuarantined:)")
-    public init(asOf: Date, at: Date, backend: String, reason: String, isHeld: Bool) {
-        self.init(asOf: asOf, at: at, backend: backend, reason: reason, isQuarantined: isHeld)
-    }
 }

@@ -86,12 +86,6 @@ extension RegisteredToken {
             ).toMillisecond
         return dead
     }
-
-    /// The former name of ``refused(_:isQuarantined:)``.
-    @available(*, deprecated, renamed: "refused(_:isQuarantined:)")
-    public func refused(_ refusal: TokenRefusal, isHeld: Bool) -> RegisteredToken? {
-        refused(refusal, isQuarantined: isHeld)
-    }
 }
 
 extension TokenKind {

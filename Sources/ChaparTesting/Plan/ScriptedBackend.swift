@@ -13,6 +13,8 @@ public final class ScriptedBackend: PushBackend {
         public let earlier: Int
         /// The text of its heading.
         public let title: LocalizedText?
+        /// The time when the platform must give up.
+        public let expiration: PushRequest.Expiration?
     }
 
     /// The test's decision about a message; nil accepts it.
@@ -95,7 +97,7 @@ public final class ScriptedBackend: PushBackend {
             state.mostUnderWay = max(state.mostUnderWay, state.underWay)
         }
         await pause?()
-        let outcomes = requests.map { request in request.recipients.map { outcome($0, request.notification) } }
+        let outcomes = requests.map { request in request.recipients.map { outcome($0, request) } }
         state.withLock { $0.underWay -= count }
         for (row, outcomes) in outcomes.enumerated() {
             let reports = outcomes.enumerated().map { DeliveryReport(request: row, recipient: $0, outcome: $1) }
@@ -117,12 +119,18 @@ public final class ScriptedBackend: PushBackend {
         (notification.body?.resolved(for: nil).utf8.count ?? 0) > Self.bodyLimit
     }
 
-    private func outcome(_ addressee: Addressee, _ notification: PushNotification) -> DeliveryOutcome {
+    private func outcome(_ addressee: Addressee, _ request: PushRequest) -> DeliveryOutcome {
+        let notification = request.notification
         let call = state.withLock { state -> Call? in
             guard !state.isShutDown else { return nil }
             let earlier = state.counts[addressee.messageID, default: 0]
             state.counts[addressee.messageID] = earlier + 1
-            let call = Call(addressee: addressee, earlier: earlier, title: notification.title)
+            let call = Call(
+                addressee: addressee,
+                earlier: earlier,
+                title: notification.title,
+                expiration: request.expiration
+            )
             state.calls.append(call)
             return call
         }

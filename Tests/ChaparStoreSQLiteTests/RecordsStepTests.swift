@@ -90,14 +90,16 @@ struct RecordsStepTests {
                 #expect(abs(stored.acceptedAt.timeIntervalSince(id.time)) < 1, "\(text)")
                 #expect(try await store.deliveries(of: id, after: nil, limit: 20).count == counts.values.reduce(0, +))
             }
-            let many = try #require(try await store.notification(try #require(NotificationID("05B25D5XE0000"))))
+            let id = try #require(NotificationID("05B25D5XE0000"))
+            let many = try #require(try await store.notification(id))
             #expect(many.record.plans == [DeliveryPlan(["ios"]), DeliveryPlan(["android"])])
             // What was claimed by the process that died may have been sent; what was only staged was not.
             let claims = try await store.claim(backend: "ios", limit: 100, wait: .zero)
             let ids = claims.map(\.notificationID.description)
             #expect(Set(ids).isSubset(of: ["05B25DZS80000", "05B25DZSJ0000", "05B25E1TA0000", "05B25DB9M0000"]))
             #expect(ids.count { $0 == "05B25DZSJ0000" } == 3 && ids.contains("05B25E1TA0000"))
-            #expect(claims.filter { $0.notificationID.description == "05B25DZSJ0000" }.allSatisfy(\.isRecovered))
+            let sending = claims.filter { $0.notificationID.description == "05B25DZSJ0000" }
+            #expect(sending.allSatisfy { $0.isRecovered })
             #expect(claims.allSatisfy { $0.plan == DeliveryPlan(["ios"]) })
             try await store.record(claims.map { Resolution(of: $0, .end(.acceptedByPlatform)) })
             #expect(try await store.unplannedCount(ofDevice: nil) == 1)

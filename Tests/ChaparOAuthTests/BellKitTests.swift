@@ -1,6 +1,7 @@
 import Foundation
 import ChaparCore
 import ChaparTesting
+import Synchronization
 import Testing
 
 /// The kit is held to a stranger's plugin: ten faults of it that once passed must fail the check of their promise.

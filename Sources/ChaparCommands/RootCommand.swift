@@ -33,7 +33,7 @@ struct RootCommand: AsyncParsableCommand {
     /// parser would call both unexpected arguments.
     static func checkCommand(in arguments: [String]) throws(CommandFailure) {
         let program = GatewayProgram.current.name
-        let commands = configuration.subcommands.map(\._commandName)
+        let commands = configuration.subcommands.map { $0._commandName }
         if let first = arguments.first, first.hasPrefix("--"), !first.hasPrefix("---"), first != "--help",
             let command = arguments.first(where: commands.contains)
         {
@@ -49,7 +49,7 @@ struct RootCommand: AsyncParsableCommand {
                 continue
             }
             guard configuration.defaultSubcommand == nil, argument != "help" else { return }
-            let names = configuration.subcommands.map(\._commandName)
+            let names = configuration.subcommands.map { $0._commandName }
             guard let nearest = Suggestion.nearest(to: argument, among: names) else { return }
             throw CommandFailure(
                 "\(path) has no command \"\(argument.onOneLine)\". Did you mean \"\(nearest)\"?",

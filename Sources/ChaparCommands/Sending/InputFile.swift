@@ -82,7 +82,8 @@ struct InputFile {
         self.format = format ?? (path.lowercased().hasSuffix(".csv") ? .csv : .ndjson)
         name = path == "-" ? "stdin" : path
         handle = try Self.open(path, name, isStream: isStream)
-        start = max(0, ftello(handle))
+        let start = max(0, ftello(handle))
+        self.start = start
         size = Self.size(of: handle).map { max(0, $0 - start) }
         lines = LineReader(handle, name: name)
         guard !isStream else { return }

@@ -1,6 +1,7 @@
 import ChaparCore
 import ChaparQueue
 import Foundation
+import HTTPTypes
 import Testing
 
 @testable import ChaparAPI

@@ -2,6 +2,7 @@ import Foundation
 import Testing
 
 #if canImport(Glibc)
+    import CNIOLinux  // Its headers define the addresses where a file beside this one imports NIO.
     import Glibc
 #else
     import Darwin

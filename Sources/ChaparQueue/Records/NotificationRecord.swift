@@ -16,7 +16,7 @@ public struct NotificationRecord: Sendable, Hashable {
     public var acceptedAt: Date
     /// The sender's own JSON object, given back as it came in status, deliveries and events; nil without one.
     ///
-    /// At most ``maximumMetadataBytes`` bytes.
+    /// At most 512 bytes.
     public var metadata: [UInt8]?
     /// The fields that this program does not know, as it read them: for records of a newer program.
     private var unknown: [UInt8] = []

@@ -55,7 +55,7 @@ struct RecordsStepTests {
         }
         return [
             form(3_000), form(2_900, content: 0, accepted: 0), form(2_800, content: 127, accepted: -1),
-            form(2_700, content: 128, accepted: 1 << 53), form(2_600, content: 16_383),
+            form(2_700, content: 128, accepted: 1 << 52), form(2_600, content: 16_383),
             form(2_500, content: 16_384), form(2_400, content: 70_000), form(2_300, content: 2_097_151),
             form(2_200, content: 2_097_152), form(2_100, scheduled: now + 3_600_000),
             form(2_000, plans: rules, planOf: [0, 3, 1, 2, 0]), form(1_900, plans: [rules[0]]),

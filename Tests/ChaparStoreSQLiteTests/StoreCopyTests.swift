@@ -95,8 +95,9 @@ struct StoreCopyTests {
             let file = try DatabaseQueue(path: path)
             try Schema.migrator.migrate(file, upTo: "11 token kinds")
             try file.close()
-            #expect(try StoreMigration.plan(path).map(\.name) == ["12 column names", "13 outbox entries"])
-            #expect(try StoreMigration.plan(path).count == 2, "nothing was changed")
+            let missing = ["12 column names", "13 outbox entries", "14 records"]
+            #expect(try StoreMigration.plan(path).map(\.name) == missing)
+            #expect(try StoreMigration.plan(path).map(\.name) == missing, "nothing was changed")
             try StoreMigration.apply(SQLiteStoreOptions(path: path))
             #expect(try StoreMigration.plan(path).isEmpty)
             let newer = try DatabaseQueue(path: path)

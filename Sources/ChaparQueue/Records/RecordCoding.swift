@@ -16,7 +16,7 @@ package enum RecordCoding {
     /// Appends a field's tag and length; the caller appends its bytes.
     package static func begin(_ tag: UInt64, count: Int, in record: inout [UInt8]) {
         append(number: tag, to: &record)
-        append(number: UInt64(count), to: &record)
+        append(number: UInt64(clamping: count), to: &record)
     }
 
     /// Appends a field of a whole number, always in eight bytes, so that records of one sender have equal lengths.
@@ -41,7 +41,7 @@ package enum RecordCoding {
         guard record.first == version else { return false }
         var input = record.dropFirst()
         while !input.isEmpty {
-            guard let tag = number(&input), let length = number(&input), length <= UInt64(input.count) else {
+            guard let tag = number(&input), let length = number(&input), length <= UInt64(clamping: input.count) else {
                 return false
             }
             let bytes = input.prefix(Int(length))
@@ -63,7 +63,7 @@ package enum RecordCoding {
         while let byte = input.popFirst() {
             // Ten bytes hold 64 bits, the last of them one bit.
             guard shift < 63 || byte <= 1 else { return nil }
-            number |= UInt64(byte & 0x7F) << shift
+            number |= UInt64(truncatingIfNeeded: byte & 0x7F) << shift
             if byte & 0x80 == 0 { return number }
             shift += 7
             guard shift <= 63 else { return nil }

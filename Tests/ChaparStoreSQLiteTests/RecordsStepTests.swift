@@ -132,6 +132,9 @@ struct RecordsStepTests {
             ("UPDATE deliveries SET attempts = 'x' WHERE id = 192605207673176064", "attempts"),
             ("UPDATE archive SET packed = x'00'", "archive.packed"),
             ("UPDATE arrivals SET packed = x'00'", "arrivals.packed"),
+            ("UPDATE outbox_entries SET body = x'FF'", "outbox_entries.body"),
+            ("UPDATE devices SET tags = x'FF00'", "devices.tags"),
+            ("UPDATE idempotency SET fingerprint = 'text'", "idempotency.fingerprint"),
         ] {
             try await TemporaryFolder.use { folder in
                 let path = folder + "/store.db"

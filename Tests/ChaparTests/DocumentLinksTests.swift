@@ -82,7 +82,7 @@ struct DocumentLinksTests {
         ("serve several apps", ["apps:", "?app="]),
         ("send from Python or Java", ["openapi-python-client", "openapi-generator-cli", "idempotency"]),
         ("send from a Swift program", ["PushClient", "import"]),
-        ("send durably from my own server", ["gateway.accept", "servesAPI: false", "crash"]),
+        ("send durably from my own server", ["gateway.accept", "Gateway(store:", "crash"]),
         ("add a platform", ["PushBackend", "ChaparTesting"]),
         ("add a platform in another language", ["kind: http", "webhook-signature"]),
         ("start a Live Activity", ["live_activity_start", "liveactivity"]),

@@ -214,11 +214,16 @@ struct InputFile {
     }
 
     private func request(json line: String) -> Result<JSONObject, CommandFailure> {
-        guard let value = try? JSONValue(parsing: Array(line.utf8)), let object = value.objectValue else {
-            let advice = line.first == "{" ? "" : ": each line needs one (NDJSON); a table is \(rows.option)"
-            return .failure(CommandFailure("is not a JSON object\(advice)", .usage))
+        let bytes = Array(line.utf8)
+        do throws(JSONSyntaxError) {
+            if let object = try JSONValue(parsing: bytes).objectValue { return .success(base.merging(object)) }
+        } catch {
+            if line.first == "{" {
+                return .failure(CommandFailure("is not a JSON object: \(error.sentence(about: bytes))", .usage))
+            }
         }
-        return .success(base.merging(object))
+        let advice = line.first == "{" ? "" : ": each line needs one (NDJSON); a table is \(rows.option)"
+        return .failure(CommandFailure("is not a JSON object\(advice)", .usage))
     }
 
     private func request(_ row: CSV.Fields, from line: Int) -> Result<JSONObject, CommandFailure> {

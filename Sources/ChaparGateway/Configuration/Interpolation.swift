@@ -88,7 +88,7 @@ struct Interpolation {
                 var issue = issue
                 if issue.problem.hasPrefix(Self.prefix) { issue.problem.removeFirst(Self.prefix.count) }
                 issue.problem = masked(issue.problem)
-                issue.fix = issue.fix.map(masked)
+                issue.fix = issue.fix.flatMap { tells(partOf: issue.origin.via, $0) ? nil : masked($0) }
                 return issue
             }
             .filter { seen.insert($0).inserted }
@@ -112,6 +112,13 @@ struct Interpolation {
 
     /// The prefix of issues about failed replacements while they are in the report.
     static let prefix = "\u{1}"
+
+    /// Whether a fix has a word of an inserted value, of which a part would be shown.
+    private func tells(partOf via: String?, _ fix: String) -> Bool {
+        guard let via else { return false }
+        let words = fix.split { !$0.isLetter && !$0.isNumber }.filter { $0.count >= 3 }
+        return inserted.contains { entry in entry.via == via && words.contains { entry.value.contains($0) } }
+    }
 
     private func masked(_ text: String) -> String {
         var text = text

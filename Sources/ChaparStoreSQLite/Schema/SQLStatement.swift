@@ -214,7 +214,7 @@ final class SQLStatement {
 /// The translation of SQLite's errors for callers.
 enum SQLFailure {
     /// SQLITE_CONSTRAINT_DATATYPE: a row of a strict table has a value of another type, which only damage brings.
-    private static let wrongType = SQLITE_CONSTRAINT | 12 << 8
+    static let wrongType = SQLITE_CONSTRAINT | 12 << 8
 
     /// Returns the connection's last error.
     static func error(_ connection: OpaquePointer, doing sql: String) -> StoreError {
@@ -271,7 +271,9 @@ extension StoreError {
     init(reading error: any Error) {
         switch error {
         case let error as StoreError: self = error
-        case let error as DatabaseError where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode):
+        case let error as DatabaseError
+        where [.SQLITE_CORRUPT, .SQLITE_NOTADB].contains(error.resultCode)
+            || error.extendedResultCode.rawValue == SQLFailure.wrongType:
             self = .damaged("SQLite: \(error.message ?? "\(error.resultCode)") (\(error.extendedResultCode.rawValue))")
         default: self = .failed("\(error)")
         }

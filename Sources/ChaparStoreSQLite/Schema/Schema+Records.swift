@@ -67,6 +67,12 @@ struct RecordsStep {
         try rewriteStagedRows(db)
         try rewriteArchive(db)
         try db.execute(sql: strictness)
+        // A value of another type could not be written again, so it is found while the file can still be left as it was.
+        let values = try db.statement("PRAGMA quick_check(1)")
+        guard try values.next() else { return }
+        let finding = try values.text(0)
+        values.reset()
+        guard finding == "ok" else { throw StoreError.damaged(finding) }
     }
 
     private let rows: SQLStatement

@@ -18,7 +18,7 @@ struct APIAcceptanceTests {
         let harness = APIHarness()
         let body = #"""
             {"to":{"tokens":[{"token":"4f1c","service":"ios-apns"}]},
-             "content": {"title" : "Order 42", "data":{"n": 1.50, "big": 12345678901234567890}},
+             "content": {"title" : "Order 42", "data":{"n": 1.50, "big": 1234567890123456789}},
              "options":{"ttl":7200,"priority":"normal","collapse_id":"order-42"},
              "overrides":{"apns":{"payload":{"aps":{"interruption-level":"time-sensitive"}}}}}
             """#
@@ -32,7 +32,7 @@ struct APIAcceptanceTests {
         )
         let content = String(decoding: stored.content, as: UTF8.self)
         #expect(
-            content == #"{"content":{"title" : "Order 42", "data":{"n": 1.50, "big": 12345678901234567890}},"#
+            content == #"{"content":{"title" : "Order 42", "data":{"n": 1.50, "big": 1234567890123456789}},"#
                 + #""options":{"ttl":7200,"priority":"normal","collapse_id":"order-42"},"#
                 + #""overrides":{"apns":{"payload":{"aps":{"interruption-level":"time-sensitive"}}}}}"#
         )

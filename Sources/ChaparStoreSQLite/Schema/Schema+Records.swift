@@ -67,7 +67,7 @@ struct RecordsStep {
         try rewriteStagedRows(db)
         try rewriteArchive(db)
         try db.execute(sql: strictness)
-        // A value of another type could not be written again, so it is found while the file can still be left as it was.
+        // A value of another type cannot be written again. It is found here, so that the file is left as it was.
         let values = try db.statement("PRAGMA quick_check(1)")
         guard try values.next() else { return }
         let finding = try values.text(0)

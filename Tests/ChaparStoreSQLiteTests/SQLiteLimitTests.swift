@@ -21,7 +21,8 @@ struct SQLiteLimitTests {
             let time = ManualTime()
             let free = FreeSpace()
             var options = SQLiteStoreOptions(path: folder + "/store.db")
-            options.minimumFreeBytes = 1_000
+            // Free pages within the file count as well; a new file has some.
+            options.minimumFreeBytes = 1_000_000
             options.freeBytes = { _ in free.bytes.load(ordering: .relaxed) }
             let store = try SQLiteStore(options, time: time)
             let id = try await store.accept(time, recipients: 3)
@@ -33,20 +34,20 @@ struct SQLiteLimitTests {
                 keepUntil: time.now + 99
             )
             _ = try await store.enqueue(EnqueueBatch([store.sample(time)], idempotency: entry))
-            free.bytes.store(999, ordering: .relaxed)
+            free.bytes.store(900_000, ordering: .relaxed)
             time.advance(by: .seconds(1))
             #expect(await isFull { try await store.accept(time) })
             let again = try await store.enqueue(EnqueueBatch([store.sample(time)], idempotency: entry))
             #expect(again == .replayed(answer: [2]), "what was accepted before is still known")
             let health = await store.health()
             #expect(
-                !health.acceptsWork && health.freeBytes == 999 && health.detail?.contains("min_free_bytes") == true
+                !health.acceptsWork && health.freeBytes == 900_000 && health.detail?.contains("min_free_bytes") == true
             )
             let claimed = try await store.claimNow()
             #expect(claimed.count == 4)
             try await store.record(claimed.map { Resolution(delivery: $0.id, transition: .end(.failed)) })
             #expect(try await store.notification(id)?.counts == [.failed: 3])
-            free.bytes.store(5_000, ordering: .relaxed)
+            free.bytes.store(5_000_000, ordering: .relaxed)
             time.advance(by: .seconds(1))
             try await store.accept(time)
             #expect(await store.health().acceptsWork)

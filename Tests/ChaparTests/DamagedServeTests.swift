@@ -119,7 +119,7 @@ struct DamagedServeTests {
     }
 
     /// Statements after which tables take values of other types, as damage brings them, and those that undo it.
-    private static let lift = """
+    static let lift = """
         CREATE TEMP TABLE strict AS SELECT name, sql FROM main.sqlite_schema
         WHERE type = 'table' AND sql LIKE '% STRICT';
         PRAGMA writable_schema = ON;
@@ -127,7 +127,7 @@ struct DamagedServeTests {
         WHERE name IN (SELECT name FROM temp.strict);
         PRAGMA writable_schema = RESET;
         """
-    private static let lower = """
+    static let lower = """
         PRAGMA writable_schema = ON;
         UPDATE main.sqlite_schema AS m SET sql = (SELECT s.sql FROM temp.strict s WHERE s.name = m.name)
         WHERE name IN (SELECT name FROM temp.strict);

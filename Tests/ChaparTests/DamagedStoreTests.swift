@@ -8,7 +8,11 @@ import Testing
 @Suite("A gateway whose store is damaged, and one that was killed", .timeLimit(.minutes(3)), .about("apns"))
 struct DamagedStoreTests {
     private static func change(_ sql: String, _ rig: SandboxRig) async throws {
-        _ = try await Script.run("sqlite3 chapar.db \"\(sql)\"", in: rig.folder, path: "/usr/bin:/bin")
+        // Only rows can be damaged in spite of their types.
+        let (lift, lower) =
+            sql.hasPrefix("UPDATE") ? (DamagedServeTests.lift, DamagedServeTests.lower) : ("", "")
+        let script = "sqlite3 chapar.db <<'SQL'\n\(lift)\n\(sql);\n\(lower)\nSQL\n"
+        _ = try await Script.run(script, in: rig.folder, path: "/usr/bin:/bin")
     }
 
     /// Has a gateway accept and send something, and end in order.

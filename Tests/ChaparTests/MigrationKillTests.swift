@@ -4,7 +4,7 @@ import Testing
 
 @testable import ChaparCommands
 
-@Suite("An upgrade that is killed", .timeLimit(.minutes(5)), .about("sqlite"))
+@Suite("An upgrade that is killed", .timeLimit(.minutes(5)), .about("apns"))
 struct MigrationKillTests {
     /// Multiplies the waiting deliveries of the file of 0.1, so that the step takes long enough to be killed within.
     private static let multiply = """

@@ -103,7 +103,14 @@ struct DamageTests {
                 "DELETE FROM grdb_migrations WHERE identifier = '2 devices'",
                 "its list of steps (grdb_migrations) lacks 2 devices"
             ),
-            ("DELETE FROM grdb_migrations WHERE identifier = '13 outbox entries'", "the table operation"),
+            (
+                "DELETE FROM grdb_migrations WHERE identifier = '13 outbox entries'",
+                "its list of steps (grdb_migrations) lacks 13 outbox entries"
+            ),
+            (
+                "DELETE FROM grdb_migrations WHERE identifier = '14 records'",
+                "has another form than this program gives it"
+            ),
             ("DELETE FROM grdb_migrations", "its list of steps (grdb_migrations) is empty"),
             ("DROP TABLE grdb_migrations", "its list of steps (grdb_migrations) is empty"),
         ]

@@ -18,7 +18,7 @@ struct BackupTests {
             let copied = Mutex("")
             let before = Mutex<[Load.Accepted]>([])
             try await load.run(through: gateway, until: .milliseconds(200)) {
-                try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
+                _ = try await Program.wait("some load") { () -> Bool? in load.accepted.count > 5 ? true : nil }
                 before.withLock { $0 = load.accepted }
                 let output = try await Script.run(
                     "umask 000; chapar backup copy.db --config \(rig.config) --json",

@@ -94,7 +94,7 @@ struct DamagedServeTests {
         let id = try #require(planned.json["id"]?.stringValue, "\(planned.problem)")
         let load = Load()
         try await load.run(through: gateway, until: .milliseconds(100)) {
-            try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
+            _ = try await Program.wait("some load") { () -> Bool? in load.accepted.count > 5 ? true : nil }
         }
         _ = try await load.states(through: gateway)
         // What comes now waits, and how the backend stands is kept.

@@ -21,7 +21,7 @@ struct DamagedStoreTests {
         defer { gateway.child.kill() }
         let load = Load()
         try await load.run(through: gateway, until: .milliseconds(200)) {
-            try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
+            _ = try await Program.wait("some load") { () -> Bool? in load.accepted.count > 5 ? true : nil }
         }
         _ = try await load.states(through: gateway)
         gateway.child.send(SIGTERM)

@@ -47,7 +47,7 @@
                     #expect(!refused.errors.contains("listening"), "it must never be ready")
                     let load = Load()
                     try await load.run(through: first, until: .milliseconds(100)) {
-                        try await Program.wait("some load") { load.accepted.isEmpty ? nil : true }
+                        _ = try await Program.wait("some load") { () -> Bool? in load.accepted.isEmpty ? nil : true }
                     }
                     #expect(load.failures == 0)
                 }

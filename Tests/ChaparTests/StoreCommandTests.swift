@@ -15,7 +15,7 @@ struct StoreCommandTests {
             defer { gateway.child.kill() }
             let load = Load()
             try await load.run(through: gateway, until: .milliseconds(200)) {
-                try await Program.wait("some load") { load.accepted.count > 5 ? true : nil }
+                _ = try await Program.wait("some load") { () -> Bool? in load.accepted.count > 5 ? true : nil }
             }
             let target = rig.folder.appending(path: "copy.db").path
             let arguments = ["store", "copy", "--from", rig.config, "--to", target, "--json"]

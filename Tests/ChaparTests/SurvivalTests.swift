@@ -83,7 +83,7 @@ struct SurvivalTests {
             let first = try await rig.serve()
             let load = Load(prefix: "5109")  // The simulator takes two seconds to answer these.
             try await load.run(through: first, until: .milliseconds(300)) {
-                try await Program.wait("some load") { load.accepted.isEmpty ? nil : true }
+                _ = try await Program.wait("some load") { () -> Bool? in load.accepted.isEmpty ? nil : true }
                 first.child.send(SIGTERM)
             }
             let result = try await first.child.end(within: .seconds(60))

@@ -54,7 +54,7 @@ struct SandboxRig {
 
     /// The port that a gateway says it listens on; nil when it has not said so.
     static func port(in log: String) -> Int? {
-        for mark in [" port=", "\"port\":\""] {
+        for mark in [" port=", "\"port\":"] {
             guard let place = log.range(of: mark) else { continue }
             let digits = log[place.upperBound...].prefix { $0.isNumber }
             let rest = log[place.upperBound...].dropFirst(digits.count)

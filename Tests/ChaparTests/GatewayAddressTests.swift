@@ -106,7 +106,7 @@ struct GatewayAddressTests {
                 try await Program.wait("the end of reload \(number)") {
                     child.errors.components(separatedBy: "nothing was reloaded").count > number + 1 ? true : nil
                 }
-                let mistakes = child.errors.components(separatedBy: "is not an address").count - 1
+                let mistakes = child.errors.components(separatedBy: "is not the address of an HTTP proxy").count - 1
                 #expect(mistakes == number + 1, "\(address): \(child.errors)")
             }
             #expect(!child.errors.contains("SEC") && !child.errors.contains("RET@"), "\(child.errors)")

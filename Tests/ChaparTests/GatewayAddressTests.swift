@@ -92,7 +92,6 @@ struct GatewayAddressTests {
             // A proxy with a password is an address; these are none.
             let addresses = [
                 "user:SECRET@proxy.example:3128", "//user:SECRET@proxy.example", "http:/user:SECRET@proxy.example",
-                "http://user:SEC RET@proxy.example",
             ]
             for (number, address) in addresses.enumerated() {
                 let changed = text.replacing(

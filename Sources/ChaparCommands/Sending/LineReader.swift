@@ -1,7 +1,7 @@
 import Foundation
 import ChaparCore
 
-/// Reads the lines of a file as bytes, whatever ends them: LF, CRLF, or CR alone.
+/// Reads the lines of a file as bytes; a line ends with LF, CRLF, or CR alone.
 struct LineReader {
     /// The most bytes of one line.
     static let limit = 4 << 20

@@ -170,7 +170,7 @@ struct ConfigurationReader {
         server.host = Self.plainHost(section.string("host", default: server.host))
         if let meant = Self.meantHost(server.host) {
             section.reject("host", "\"\(server.host)\" is not an address alone", fix: meant.fix)
-            server.host = meant.host  // What follows judges the host, not its form.
+            server.host = meant.host  // Later checks judge the host, not its form.
         }
         server.port = section.integer("port", in: 0...65535, default: server.port)
         server.maximumBodyBytes = section.integer(

@@ -111,6 +111,10 @@ struct DamageTests {
                 "DELETE FROM grdb_migrations WHERE identifier = '14 records'",
                 "has another form than this program gives it"
             ),
+            (
+                "UPDATE grdb_migrations SET identifier = '6 arrivals%5 op' WHERE identifier = '6 arrivals'",
+                "its list of steps (grdb_migrations) lacks 6 arrivals"
+            ),
             ("DELETE FROM grdb_migrations", "its list of steps (grdb_migrations) is empty"),
             ("DROP TABLE grdb_migrations", "its list of steps (grdb_migrations) is empty"),
         ]

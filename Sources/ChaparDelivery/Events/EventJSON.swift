@@ -1,6 +1,5 @@
 package import Foundation
 package import ChaparCore
-package import ChaparComposition
 package import ChaparQueue
 
 /// The writer of events and attempts for the store, the stream and the attempt log; no other code defines their form.

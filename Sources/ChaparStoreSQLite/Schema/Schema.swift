@@ -78,7 +78,10 @@ enum Schema {
 
     static func refuseNewer(_ db: Database, path: String) throws {
         guard try migrator.hasBeenSuperseded(db) else { return }
-        let unknown = try migrator.appliedIdentifiers(db).subtracting(migrator.migrations).sorted()
+        let applied = try migrator.appliedIdentifiers(db)
+        // A newer version adds steps and keeps all: where one is lacking, its name was damaged.
+        if !applied.isDisjoint(with: migrator.migrations) { try SchemaCheck.requireSteps(applied) }
+        let unknown = applied.subtracting(migrator.migrations).sorted()
         let version = try db.value(named: versionName)
         let writer = version.map { "version \(String(decoding: $0, as: UTF8.self))" } ?? "a newer version"
         throw StoreError.newer(

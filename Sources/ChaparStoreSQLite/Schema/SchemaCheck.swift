@@ -28,10 +28,7 @@ enum SchemaCheck {
             throw StoreError.damaged("its list of steps (grdb_migrations) is empty")
         }
         // GRDB ends the process when a step in the middle is missing.
-        guard migrator.migrations.starts(with: steps) else {
-            let missing = migrator.migrations.filter { !applied.contains($0) }.joined(separator: ", ")
-            throw StoreError.damaged("its list of steps (grdb_migrations) lacks \(missing)")
-        }
+        if !migrator.migrations.starts(with: steps) { try requireSteps(applied) }
         let model = try DatabaseQueue()
         defer { try? model.close() }
         try migrator.migrate(model, upTo: last)
@@ -44,6 +41,15 @@ enum SchemaCheck {
             let what = found[entry] == nil ? "is missing" : "has another form than this program gives it"
             throw StoreError.damaged("the \(entry.kind) \(entry.name) \(what)")
         }
+    }
+
+    /// Requires every step of this program in a file's list of steps.
+    ///
+    /// - Throws: `StoreError.damaged`, which names the steps that the list lacks.
+    static func requireSteps(_ applied: Set<String>) throws {
+        let missing = Schema.migrator.migrations.filter { !applied.contains($0) }
+        guard !missing.isEmpty else { return }
+        throw StoreError.damaged("its list of steps (grdb_migrations) lacks \(missing.joined(separator: ", "))")
     }
 
     /// Returns the SQL of each part, without the blanks and quotation marks that versions of SQLite write differently.

@@ -116,7 +116,8 @@ struct RecordsStepTests {
             let summary = try StoreSummary.verify(folder + "/old.db")
             #expect(summary.schema == "13 outbox entries" && summary.waiting == 10 && summary.devices == 10)
             try Self.make(folder + "/store.db")
-            await (try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: ManualTime(Self.now))).close()
+            let opened = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: ManualTime(Self.now))
+            await opened.close()
             _ = try await StoreRestore(of: folder + "/old.db", to: folder + "/store.db").run(now: Self.now)
             #expect(try StoreSummary.verify(folder + "/store.db").schema == "13 outbox entries")
             let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: ManualTime(Self.now))
@@ -143,7 +144,8 @@ struct RecordsStepTests {
                 try await file.write { try $0.execute(sql: change) }
                 try file.close()
                 do throws(StoreError) {
-                    await (try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime(Self.now))).close()
+                    let opened = try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime(Self.now))
+            await opened.close()
                     Issue.record("\(change): it opens")
                 } catch {
                     #expect("\(error)".contains(what) && "\(error)".contains("is damaged"), "\(error)")

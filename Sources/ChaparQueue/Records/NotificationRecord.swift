@@ -1,5 +1,5 @@
 public import ChaparComposition
-public import ChaparCore
+package import ChaparCore
 public import Foundation
 
 /// The part of a notification that no query of a store needs.

@@ -145,7 +145,7 @@ struct RecordsStepTests {
                 try file.close()
                 do throws(StoreError) {
                     let opened = try SQLiteStore(SQLiteStoreOptions(path: path), time: ManualTime(Self.now))
-            await opened.close()
+                    await opened.close()
                     Issue.record("\(change): it opens")
                 } catch {
                     #expect("\(error)".contains(what) && "\(error)".contains("is damaged"), "\(error)")

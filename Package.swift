@@ -693,6 +693,7 @@ let package = Package(
                 "ChaparAPNs",
                 "ChaparFCM",
                 "ChaparHMS", "ChaparOneSignal", "ChaparIDPush", "ChaparChabok", "ChaparAltcraft", "ChaparService",
+                "ChaparWebPush",
                 "ChaparStoreSQLite",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),

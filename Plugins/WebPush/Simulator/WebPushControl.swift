@@ -89,7 +89,8 @@ extension WebPushDelivery {
     var control: JSONValue {
         [
             "number": .integer(Int64(number)), "service": .string(service.rawValue), "id": .string(id),
-            "text": text.map { .string($0) } ?? .null, "body_bytes": .integer(Int64(bodyBytes)),
+            "text": text.map { .string($0) } ?? .null, "message": json ?? .null,
+            "body_bytes": .integer(Int64(bodyBytes)),
             "ttl": .integer(Int64(timeToLive)), "urgency": urgency.map { .string($0) } ?? .null,
             "topic": topic.map { .string($0) } ?? .null, "subject": .string(subject),
             "application_server_key": .string(applicationServerKey),

@@ -10,7 +10,15 @@ extension WebPushSimulator: SimulatedPlatform {
         WebPushService.allCases.map { ("webpush \($0.rawValue)", url($0)) }
     }
 
-    package var files: [SandboxFile] { [SandboxFile(name: Self.keyFile, text: vapidKeyPEM, isSecret: true)] }
+    package var files: [SandboxFile] {
+        [
+            SandboxFile(name: Self.keyFile, text: vapidKeyPEM, isSecret: true),
+            SandboxFile(
+                name: "webpush-subscription.json",
+                text: subscription("demo", applicationServerKey: applicationServerKey)
+            ),
+        ]
+    }
 
     package func backends(in folder: SandboxFolder) -> [SandboxBackend] {
         let hosts = WebPushService.allCases.map { String(url($0).dropFirst("https://".count)) }

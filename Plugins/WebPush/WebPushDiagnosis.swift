@@ -5,9 +5,11 @@ extension WebPushBackend {
     /// Looks at keys and subject, then asks each push service that the settings name with one request to a subscription
     /// that cannot exist.
     ///
-    /// Any refusal is the answer hoped for: no push service tells more without a subscription.
+    /// Any refusal but that of the VAPID token is the answer hoped for: no push service tells more without a
+    /// subscription.
     public func diagnose() async -> [Diagnosis] {
         var findings = [keyFinding, subjectFinding]
+        if options.keys.isEmpty { return findings }
         for origin in options.hosts.probes { findings.append(await reachability(of: origin)) }
         if options.hosts.hasUnnamed {
             let finding = "Hosts that allow_hosts does not name are taken, where their addresses are public."
@@ -36,8 +38,14 @@ extension WebPushBackend {
     private func reachability(of origin: HTTPEndpoint) async -> Diagnosis {
         do throws(HTTPFailure) {
             let template = HTTPCallTemplate(method: "POST", headers: [HTTPHeader("ttl", "0")])
-            let call = HTTPCall(template, path: "/chapar-doctor")
+            let token = try auth.authorization(for: origin, key: 0, now: time.now)
+            let call = HTTPCall(template, path: "/chapar.doctor", headers: [HTTPHeader("authorization", token)])
             let answer = try await client.send(WebPushClient.Call(origin: origin, trust: .named, call: call))
+            if answer.status == 401 || answer.status == 403 {
+                let finding = "\(origin) answered \(answer.status): it does not take the VAPID token."
+                let fix = "Check subject, and this machine's clock."
+                return Diagnosis("vapid", .failure, finding, fix: fix)
+            }
             guard answer.status < 500 else {
                 let finding = "\(origin) answered \(answer.status)."
                 return Diagnosis("reachability", .warning, finding, fix: "Try again later.")

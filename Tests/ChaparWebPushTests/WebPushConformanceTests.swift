@@ -42,6 +42,7 @@ struct WebPushConformanceTests {
                     return plain
                 }
             }
+            subject.takesRepeatsOnce = false
             subject.lacks = [.expiringCredentials, .refusalsUnderSuccess]
             subject.refuseCredential = { harness.fault(.plain, FaultAnswer(403)) }
             subject.throttle = { pause in

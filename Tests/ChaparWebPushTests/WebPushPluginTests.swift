@@ -47,7 +47,7 @@ struct WebPushPluginTests {
     }
 
     static let bad: [(JSONObject, String, String)] = [
-        (["vapid_key": nil], "vapid_key_file", "is missing"), (["vapid_key": "AAAA"], "vapid_key", ""),
+        (["vapid_key": nil], "vapid_key_file", "is missing"), (["vapid_key": "AAAA"], "vapid_key", "i"),
         (["vapid_key": .string(P384.Signing.PrivateKey().pemRepresentation)], "vapid_key", "P-256 only"),
         (["subject": nil], "subject", "is missing"),
         (["subject": "ops@example.com"], "subject", "neither with mailto:"),
@@ -58,10 +58,10 @@ struct WebPushPluginTests {
         (["allow_hosts": ["*.com"]], "allow_hosts", "no domain"),
         (["allow_hosts": []], "allow_hosts", "is empty"),
         (["allow_hosts": ["any"], "proxy": "http://proxy.example:3128"], "allow_hosts", "through a proxy"),
-        (["previous_vapid_keys": [["file": "gone.pem"]]], "previous_vapid_keys[0].file", ""),
+        (["previous_vapid_keys": [["file": "gone.pem"]]], "previous_vapid_keys[0].file", "gone.pem"),
         (["previous_vapid_keys": [[:]]], "previous_vapid_keys[0].file", "is missing"),
-        (["navigate": "/o"], "navigate", "no absolute address"), (["token_life": 90_000], "token_life", ""),
-        (["ttl": 2_419_201], "ttl", ""), (["base_url": "https://example.com"], "base_url", "unknown key"),
+        (["navigate": "/o"], "navigate", "no absolute address"), (["token_life": 90_000], "token_life", "86400"),
+        (["ttl": 2_419_201], "ttl", "2419200"), (["base_url": "https://example.com"], "base_url", "unknown key"),
     ]
 
     @Test("A mistake is told with its key, and no secret", arguments: bad)

@@ -28,10 +28,10 @@ struct WebPushVAPIDTests {
 
     static var mistakes: [(String, String)] {
         [
-            ("", ""), (WebPushKey().publicKey, "is a public key"),
+            ("", "i"), (WebPushKey().publicKey, "is a public key"),
             (P384.Signing.PrivateKey().pemRepresentation, "P-256 only"),
             (Base64URL.encode([UInt8](repeating: 0, count: 32)), "no key of the curve"),
-            (Base64URL.encode([UInt8](repeating: 0xFF, count: 32)), "no key of the curve"), ("short", ""),
+            (Base64URL.encode([UInt8](repeating: 0xFF, count: 32)), "no key of the curve"), ("short", "i"),
         ]
     }
 

@@ -39,11 +39,14 @@ enum WebPushRejections {
         let consequence: Consequence
         let reason: String
         let detail: String?
+        /// Whether only the status says it, so that another VAPID key at subscription explains it as well.
+        let isVague: Bool
 
-        init(_ consequence: Consequence, _ reason: String, _ detail: String? = nil) {
+        init(_ consequence: Consequence, _ reason: String, _ detail: String? = nil, isVague: Bool = false) {
             self.consequence = consequence
             self.reason = reason
             self.detail = detail
+            self.isVague = isVague
         }
     }
 
@@ -106,8 +109,8 @@ enum WebPushRejections {
             300...399,
             means: Rule(.account, "redirect", "The service answers with a redirect, which is never followed.")
         ),
-        .on(401, means: Rule(.resignThenRetry, "unauthorized", vapid)),
-        .on(403, means: Rule(.resign, "forbidden", vapid)),
+        .on(401, means: Rule(.resignThenRetry, "unauthorized", vapid, isVague: true)),
+        .on(403, means: Rule(.resign, "forbidden", vapid, isVague: true)),
         .on(404, 410, means: Rule(.invalid, "gone", gone)),
         .on(406, 429, means: Rule(.slowOrigin, "throttled", "The service asks for a pause.")),
         .on(408, means: Rule(.retry, "timeout", "The service did not get the request in time.")),

@@ -22,6 +22,8 @@ final class WebPushLanes: Sendable {
     private struct Lane {
         var lastUse: Date
         var isInTrouble = false
+        /// The time at which the service last took a message.
+        var lastAcceptance: Date?
         var until: Date?
         var nextHold = WebPushLanes.firstHold
         var refusal: Refusal?
@@ -54,6 +56,19 @@ final class WebPushLanes: Sendable {
             lanes[origin]?.isInTrouble = false
             lanes[origin]?.until = nil
             lanes[origin]?.nextHold = Self.firstHold
+        }
+    }
+
+    /// Records that an origin took a message.
+    func accepted(_ origin: HTTPEndpoint, at now: Date) {
+        worked(origin)
+        lanes.withLock { $0[origin]?.lastAcceptance = now }
+    }
+
+    /// Whether an origin took a message a short time ago.
+    func hasWorked(_ origin: HTTPEndpoint, at now: Date) -> Bool {
+        lanes.withLock { lanes in
+            lanes[origin]?.lastAcceptance.map { now.timeIntervalSince($0) < Self.memory } ?? false
         }
     }
 

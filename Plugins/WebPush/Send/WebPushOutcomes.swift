@@ -35,13 +35,14 @@ struct WebPushOutcomes: Sendable {
         case .dropTopic where item.topic != nil:
             item.topic = nil
             return .again(item)
-        case .otherKey:
+        case .resign where item.refusedSince == nil, .resignThenRetry where item.refusedSince == nil:
+            item.refusedSince = started
+            return .again(item)
+        case .otherKey,
+            .resign where rule.isVague, .resignThenRetry where rule.isVague:
             item.refusedKeys.insert(item.key)
             guard let next = (0..<keyCount).first(where: { !item.refusedKeys.contains($0) }) else { break }
             item.key = next
-            return .again(item)
-        case .resign where item.refusedSince == nil, .resignThenRetry where item.refusedSince == nil:
-            item.refusedSince = started
             return .again(item)
         default: break
         }
@@ -62,7 +63,7 @@ struct WebPushOutcomes: Sendable {
         }
         switch rule.consequence {
         case .accepted:
-            lanes.worked(item.origin)
+            lanes.accepted(item.origin, at: now)
             if keyCount > 1 { keys.remember(item.key, for: item.subscription.address) }
             return .accepted(Acceptance(platformID: answer.platformID, status: answer.status))
         case .invalid:
@@ -80,6 +81,9 @@ struct WebPushOutcomes: Sendable {
         case .slowDevice:
             lanes.worked(item.origin)
             return .refused(refusal(.token, .slowRecipient(after: pause)))
+        case .resign where rule.isVague && lanes.hasWorked(item.origin, at: now):
+            // The service takes the tokens of others: this subscription was made with another key.
+            return .refused(refusal(.token, .never))
         case .resign, .account: return trouble(refusal(.account, .parkBackend))
         case .resignThenRetry: return .refused(refusal(.token, .retry(after: pause)))
         case .slowOrigin: return trouble(refusal(.platform, .slowBackend(after: pause)))

@@ -94,12 +94,13 @@ struct WebPushSenderTests {
         try await WebPushSimulator.run { simulator in
             let key = try WebPushKey(Secret(simulator.vapidKeyPEM))
             let program = """
-                import json, sys
+                import json, os, sys
+                os.environ["REQUESTS_CA_BUNDLE"] = sys.argv[1]
                 from pywebpush import webpush, WebPushException
                 def send(subscription, key, text):
                     try:
                         answer = webpush(json.loads(subscription), text, vapid_private_key=key,
-                            vapid_claims={"sub": "mailto:ops@example.com"}, ttl=60, verify=sys.argv[1],
+                            vapid_claims={"sub": "mailto:ops@example.com"}, ttl=60,
                             headers={"X-WNS-Cache-Policy": "cache"})
                         print(answer.status_code)
                     except WebPushException as error:

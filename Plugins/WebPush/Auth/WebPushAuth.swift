@@ -61,7 +61,7 @@ final class WebPushAuth: Sendable {
             tokens[place] = Token(value: made, madeAt: now)
             return made
         }
-        return "vapid t=\(token), k=\(publicKeys[key])"
+        return "vapid t=\(token),k=\(publicKeys[key])"
     }
 
     private func sign(_ origin: HTTPEndpoint, _ key: WebPushKey, _ now: Date) throws(HTTPFailure) -> String {

@@ -37,7 +37,8 @@ func base64url(_ bytes: some Sequence<UInt8>) -> String {
 }
 
 let arguments = CommandLine.arguments.dropFirst()
-guard arguments.count == 2, let messages = arguments.first.flatMap({ Int($0) }), let runs = arguments.last.flatMap({ Int($0) })
+guard arguments.count == 2, let messages = arguments.first.flatMap({ Int($0) }),
+    let runs = arguments.last.flatMap({ Int($0) })
 else { throw Usage() }
 
 let browsers = (0..<256).map { _ in P256.KeyAgreement.PrivateKey() }

@@ -79,6 +79,8 @@ let package = Package(
         .library(name: "ChaparReleaseNotes", targets: ["ChaparReleaseNotes"]),
         .library(name: "ChaparReleaseNotesCommand", targets: ["ChaparReleaseNotesCommand"]),
         .library(name: "ChaparService", targets: ["ChaparService"]),
+        .library(name: "ChaparWebPush", targets: ["ChaparWebPush"]),
+        .library(name: "ChaparWebPushCommand", targets: ["ChaparWebPushCommand"]),
         .library(name: "ChaparGateway", targets: ["ChaparGateway"]),
         .library(name: "ChaparCommands", targets: ["ChaparCommands"]),
         .library(name: "ChaparStoreSQLite", targets: ["ChaparStoreSQLite"]),
@@ -239,6 +241,7 @@ let package = Package(
             exclude: ["Command", "Simulator"]
         ),
         plugin("ChaparService", at: "Service", ["ChaparOAuth", crypto], exclude: ["Simulator"]),
+        plugin("ChaparWebPush", at: "WebPush", [crypto], exclude: ["Command", "Simulator"]),
         // What OneSignal and IDPush share: the devices that OneSignal keeps. Neither plugin imports the other.
         .target(name: "ChaparOneSignalDevices", dependencies: ["ChaparCore", crypto], swiftSettings: strict),
 
@@ -372,6 +375,7 @@ let package = Package(
         simulator("ChaparChabokSimulator", at: "Chabok"),
         simulator("ChaparServiceSimulator", at: "Service", [crypto]),
         simulator("ChaparReleaseNotesSimulator", at: "ReleaseNotes"),
+        simulator("ChaparWebPushSimulator", at: "WebPush", [crypto]),
         .target(
             name: "ChaparOAuthSimulator",
             dependencies: ["ChaparCore", "ChaparOAuth", "ChaparSimulator"],
@@ -385,6 +389,7 @@ let package = Package(
                 "ChaparCore", "ChaparSimulator", "ChaparAPNsSimulator", "ChaparFCMSimulator", "ChaparHMSSimulator",
                 "ChaparOneSignalSimulator", "ChaparAltcraftSimulator", "ChaparChabokSimulator",
                 "ChaparServiceSimulator", "ChaparReleaseNotesSimulator", "ChaparOAuthSimulator",
+                "ChaparWebPushSimulator",
                 .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
@@ -437,6 +442,14 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
             ]
         ),
+        plugin(
+            "ChaparWebPushCommand",
+            at: "WebPush/Command",
+            [
+                "ChaparWebPush", "ChaparCommands",
+                .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
+            ]
+        ),
 
         // The program: the one place that lists the platforms; and the commit that it was built from.
         .target(name: "CChaparBuild", cSettings: commit),
@@ -448,6 +461,7 @@ let package = Package(
                 "ChaparAltcraft",
                 "ChaparChabok",
                 "ChaparReleaseNotes", "ChaparReleaseNotesCommand", "ChaparService",
+                "ChaparWebPush", "ChaparWebPushCommand",
             ],
             swiftSettings: strict
         ),
@@ -584,6 +598,7 @@ let package = Package(
             ["ChaparAltcraft", "ChaparAltcraftSDK", "ChaparAPNs", "ChaparFCM", "ChaparHMS", crypto, cryptoExtras]
         ),
         pluginTests("ChaparServiceTests", ["ChaparService"]),
+        pluginTests("ChaparWebPushTests", ["ChaparWebPush", crypto]),
         pluginTests("ChaparChabokTests", ["ChaparChabok", "ChaparChabokSDK"]),
         pluginTests("ChaparReleaseNotesTests", ["ChaparReleaseNotes", "ChaparModules", "ChaparQueue"]),
         .testTarget(
@@ -678,6 +693,7 @@ let package = Package(
                 "ChaparAPNs",
                 "ChaparFCM",
                 "ChaparHMS", "ChaparOneSignal", "ChaparIDPush", "ChaparChabok", "ChaparAltcraft", "ChaparService",
+                "ChaparWebPush",
                 "ChaparStoreSQLite",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),

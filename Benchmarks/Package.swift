@@ -6,6 +6,7 @@ let package = Package(
     name: "benchmarks",
     dependencies: [
         .package(name: "chapar", path: ".."),
+        .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     ],
@@ -55,6 +56,17 @@ let package = Package(
                 .product(name: "ChaparHMS", package: "chapar"),
                 .product(name: "ChaparHTTP", package: "chapar"),
                 .product(name: "ChaparSandbox", package: "chapar"),
+                .product(name: "Logging", package: "swift-log"),
+            ]
+        ),
+        // The Web Push backend: what a message costs beside its encryption.
+        .executableTarget(
+            name: "webpush-bench",
+            dependencies: [
+                "BenchSupport",
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparWebPush", package: "chapar"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]
         ),

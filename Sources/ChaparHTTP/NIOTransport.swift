@@ -19,6 +19,7 @@ public final class NIOTransport: HTTPTransport {
 
     private let group: any EventLoopGroup
     private let logger: Logger
+    private let resolve: AddressResolver
     private let state = Mutex(State.running([:]))
 
     /// Makes a transport.
@@ -27,9 +28,19 @@ public final class NIOTransport: HTTPTransport {
     ///   - group: The event loops of the connections; each pool stays on one of them. By default the process-wide
     ///     group.
     ///   - logger: Gets connection events at `debug`; never a header, path or body.
-    public init(group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton, logger: Logger) {
+    public convenience init(group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton, logger: Logger) {
+        self.init(group: group, logger: logger, resolve: SystemResolver.addresses)
+    }
+
+    /// Makes a transport whose pools of foreign hosts resolve names in a way of their own, for tests.
+    package init(
+        group: any EventLoopGroup = MultiThreadedEventLoopGroup.singleton,
+        logger: Logger,
+        resolve: @escaping @Sendable (String) async throws -> [[UInt8]]
+    ) {
         self.group = group
         self.logger = logger
+        self.resolve = resolve
     }
 
     /// Makes a pool; nothing is opened before the first call.
@@ -38,21 +49,54 @@ public final class NIOTransport: HTTPTransport {
     /// `HTTP1`, and after ``shutdown(grace:)``.
     public func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
         try configuration.checkLimits()
-        let onEnd: @Sendable (ObjectIdentifier) -> Void = { [weak self] id in self?.forget(id) }
-        let id: ObjectIdentifier
-        let pool: any HTTPPool
+        if configuration.requiresPublicAddress, configuration.proxy == nil { return try publicPool(configuration) }
+        let (id, pool) = try plainPool(configuration)
+        try keep(id, pool)
+        return pool
+    }
+
+    /// Makes a pool that resolves and checks its host itself.
+    private func publicPool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
+        let pool = PublicPool(
+            configuration,
+            resolve: resolve,
+            make: { [group, logger] configuration throws(HTTPPoolError) in
+                try Self.plainPool(configuration, group, logger).pool
+            },
+            onEnd: { [weak self] id in self?.forget(id) }
+        )
+        try keep(ObjectIdentifier(pool), pool)
+        return pool
+    }
+
+    private func plainPool(
+        _ configuration: HTTPPoolConfiguration
+    ) throws(HTTPPoolError) -> (id: ObjectIdentifier, pool: any HTTPPool) {
+        try Self.plainPool(configuration, group, logger) { [weak self] id in self?.forget(id) }
+    }
+
+    private static func plainPool(
+        _ configuration: HTTPPoolConfiguration,
+        _ group: any EventLoopGroup,
+        _ logger: Logger,
+        onEnd: @escaping @Sendable (ObjectIdentifier) -> Void = { _ in }
+    ) throws(HTTPPoolError) -> (id: ObjectIdentifier, pool: any HTTPPool) {
         switch configuration.version {
         case .http2:
             let made = try HTTP2Pool(configuration, loop: group.next(), logger: logger, onEnd: onEnd)
-            (id, pool) = (ObjectIdentifier(made), made)
+            return (ObjectIdentifier(made), made)
         case .http1:
             #if HTTP1
                 let made = try HTTP1Pool(configuration, loop: group.next(), logger: logger, onEnd: onEnd)
-                (id, pool) = (ObjectIdentifier(made), made)
+                return (ObjectIdentifier(made), made)
             #else
                 throw HTTPPoolError("HTTP/1.1 needs the trait HTTP1 of the package chapar, which is turned off")
             #endif
         }
+    }
+
+    /// Keeps a pool until its end; throws after ``shutdown(grace:)``.
+    private func keep(_ id: ObjectIdentifier, _ pool: any HTTPPool) throws(HTTPPoolError) {
         let isRunning = state.withLock { state in
             guard case .running(var pools) = state else { return false }
             pools[id] = pool
@@ -60,7 +104,6 @@ public final class NIOTransport: HTTPTransport {
             return true
         }
         guard isRunning else { throw HTTPPoolError("the transport was shut down") }
-        return pool
     }
 
     /// Shuts all pools down at the same time: waiting calls fail as `cancelled`, open ones have `grace` to end.
@@ -85,6 +128,9 @@ public final class NIOTransport: HTTPTransport {
 }
 
 extension HTTPPoolConfiguration {
+    /// The host that a socket connects to: the proxy, an address that was checked, or the endpoint's name.
+    var connectHost: String { proxy?.host ?? resolvedAddress ?? endpoint.host }
+
     /// Rejects limits under which a pool could not work, or not safely.
     func checkLimits() throws(HTTPPoolError) {
         guard maximumConnections > 0 else { throw HTTPPoolError("a pool needs at least one connection") }

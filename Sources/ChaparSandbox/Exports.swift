@@ -7,4 +7,5 @@
 @_exported public import ChaparAltcraftSimulator
 @_exported public import ChaparChabokSimulator
 @_exported public import ChaparServiceSimulator
+@_exported public import ChaparWebPushSimulator
 @_exported public import ChaparOAuthSimulator

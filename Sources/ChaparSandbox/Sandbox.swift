@@ -10,6 +10,7 @@ public import ChaparOneSignalSimulator
 internal import ChaparReleaseNotesSimulator
 public import ChaparServiceSimulator
 public import ChaparSimulator
+public import ChaparWebPushSimulator
 internal import Synchronization
 
 /// All simulators together, as `chapar sandbox` and `chapar demo` start them.
@@ -31,6 +32,8 @@ public final class Sandbox: Sendable {
         public var altcraft = AltcraftSimulator.Rules()
         /// The rules of the Chabok simulator; by default users without a registered device count as one device.
         public var chabok = ChabokSimulator.Rules.demonstration
+        /// The simulator of browsers' push services; by default it takes any subscription and honours magic ids.
+        public var webPush = WebPushSimulator.Configuration.demonstration
         /// The rules of platforms outside this package; each is simulated beside the others.
         public var services: [any SimulatedService] = []
         /// The names of the simulators that are started, such as `apns`; nil stands for all.
@@ -63,6 +66,8 @@ public final class Sandbox: Sendable {
     public let chabok: ChabokSimulator
     /// A service that the backend `http` posts batches to.
     public let service: ServiceSimulator
+    /// The push services of browsers.
+    public let webPush: WebPushSimulator
     /// The authority that every client must trust.
     public let authority: SandboxCertificateAuthority
     private let configuration: Configuration
@@ -85,8 +90,9 @@ public final class Sandbox: Sendable {
         rules.rotates = false  // A gateway that starts again begins with the refresh token of the file.
         oauth2 = try OAuth2Simulator(rules, relayed: oneSignal, authority: authority, time: time)
         service = try ServiceSimulator(authority: authority, time: time)
+        webPush = try WebPushSimulator(configuration.webPush, authority: authority, time: time)
         let all: [any SimulatedPlatform] =
-            [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok, service]
+            [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok, service, webPush]
             + (try configuration.services.map { try $0.simulator(authority, time) })
         let unknown = (configuration.platforms ?? []).subtracting(all.map(\.name)).sorted()
         if let name = unknown.first {

@@ -10,6 +10,8 @@ import ChaparOneSignal
 import ChaparReleaseNotes
 import ChaparReleaseNotesCommand
 import ChaparService
+import ChaparWebPush
+import ChaparWebPushCommand
 
 /// The one list of platforms that this program has.
 ///
@@ -27,12 +29,14 @@ enum Plugins {
             .altcraft,
             .chabok,
             .service,
+            .webPush,
         ],
         modules: [
             .releaseNotes
         ],
         commands: [
-            ReleaseNotesCommand.self
+            ReleaseNotesCommand.self,
+            WebPushCommand.self,
         ]
     )
 }

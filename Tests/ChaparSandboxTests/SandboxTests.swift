@@ -15,8 +15,8 @@ struct SandboxTests {
                 let description = try sandbox.writeFiles(to: directory, gatewayPort: 9090)
                 #expect(
                     description.files.map(\.lastPathComponent) == [
-                        "ca.pem", "AuthKey_CHAPARKEY1.p8", "firebase.json", "altcraft.pem", "Versions-EN.plist",
-                        "Versions-FA.json", "chapar.yaml",
+                        "ca.pem", "AuthKey_CHAPARKEY1.p8", "firebase.json", "altcraft.pem", "webpush-vapid.pem",
+                        "webpush-subscription.json", "Versions-EN.plist", "Versions-FA.json", "chapar.yaml",
                     ]
                 )
                 let ca = try String(contentsOf: description.files[0], encoding: .utf8)
@@ -24,7 +24,7 @@ struct SandboxTests {
                 #expect(try NIOSSLCertificate.fromPEMBytes(Array((ca + ca).utf8)).count == 2, "files put together")
                 let texts = try description.files.map { try String(contentsOf: $0, encoding: .utf8) }
                 let documents = texts.filter { $0.hasPrefix("-----BEGIN ") }
-                #expect(documents.count == 3)
+                #expect(documents.count == 4)
                 #expect(documents.allSatisfy { $0.hasSuffix("-----\n") }, "a PEM document ends with a line break")
                 let key = try String(contentsOf: description.files[1], encoding: .utf8)
                 #expect(key.hasPrefix("-----BEGIN PRIVATE KEY-----"))

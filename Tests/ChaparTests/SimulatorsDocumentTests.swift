@@ -133,6 +133,13 @@ struct SimulatorsDocumentTests {
                     /refuse\("(\w+)", "\w+"\)/, /refuse\("\w+", "(\w+)"\)/,
                 ], 21
             )
+        case "WebPush":
+            (
+                [
+                    /\(\d{3}, "(\w+)"\)/, /\(\d{3}, (\d{3})\)/, /case [^:"]+: "([A-Z][^"\\]+)"/,
+                    /fault\("([^"\\]+)/,
+                ], 40
+            )
         default: nil
         }
     }
@@ -148,7 +155,7 @@ struct SimulatorsDocumentTests {
     }
 
     private static let platforms = [
-        "APNs", "FCM", "HMS", "OneSignal", "IDPush", "Chabok", "Altcraft", "OAuth2", "Service",
+        "APNs", "FCM", "HMS", "OneSignal", "IDPush", "Chabok", "Altcraft", "OAuth2", "Service", "WebPush",
     ]
 
     @Test("Every folder of simulators has its section, or a row among what is no platform's")

@@ -74,7 +74,7 @@ struct StrayAnswerTests {
         let causes: [HTTPFailure.Cause] = [
             .connect, .tls, .protocolNotNegotiated, .proxy, .refusedStream, .goAway, .reset(2), .connectionLost,
             .deadline, .queueFull, .cancelled, .badAnswer, .credentials, .credentialsUnavailable,
-            .invalidCall,
+            .invalidCall, .forbiddenAddress,
         ]
         let failures = causes.flatMap { cause in
             ["a certificate", "words"].flatMap { detail in

@@ -100,7 +100,9 @@ struct DemoCommand: AsyncParsableCommand {
             Shell.print("")
         }
         let program = GatewayProgram.current
-        let all = sandbox.services.compactMap(DemoScenario.of) + DemoScenario.all(now: Date())
+        let all =
+            sandbox.services.compactMap(DemoScenario.of) + DemoScenario.all(now: Date())
+            + [DemoScenario.browsers(sandbox.webPush)]
         let scenarios = all.filter { $0.kinds.allSatisfy(program.knows) }
         let endings = try await endings(of: scenarios, client, sandbox)
         await client.close()

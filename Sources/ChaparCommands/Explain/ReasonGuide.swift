@@ -48,6 +48,7 @@ struct ReasonGuide: Sendable {
         let causes: [HTTPFailure.Cause] = [
             .connect, .tls, .protocolNotNegotiated, .proxy, .refusedStream, .goAway, .reset(0), .connectionLost,
             .deadline, .queueFull, .cancelled, .badAnswer, .credentials, .credentialsUnavailable, .invalidCall,
+            .forbiddenAddress,
         ]
         return causes.compactMap { cause in
             let (stage, detail) = words(cause)
@@ -79,6 +80,8 @@ struct ReasonGuide: Sendable {
         case .credentialsUnavailable:
             (.notProcessed, "The service that issues the credential gave none for now: see the attempt's detail.")
         case .invalidCall: (.notProcessed, "The request cannot be sent as HTTP: a recipient or header that it forbids.")
+        case .forbiddenAddress:
+            (.notProcessed, "The recipient's host has an address that is not public: name the host if it is meant.")
         }
     }
 

@@ -18,7 +18,8 @@ enum TakenNames {
         "ChaparReleaseNotesSimulator", "ChaparReleaseNotesTests", "ChaparSandbox", "ChaparSandboxTests", "ChaparServer",
         "ChaparService", "ChaparServiceSimulator", "ChaparServiceTests",
         "ChaparSimulation", "ChaparSimulator", "ChaparStoreContract", "ChaparStorePostgres", "ChaparStorePostgresTests",
-        "ChaparStoreSQLite", "ChaparStoreSQLiteTests", "ChaparTesting", "ChaparTests", "ComposeInCode", "Embedded",
+        "ChaparStoreSQLite", "ChaparStoreSQLiteTests", "ChaparTesting", "ChaparTests", "ChaparWebPush",
+        "ChaparWebPushCommand", "ChaparWebPushSimulator", "ChaparWebPushTests", "ComposeInCode", "Embedded",
         "FuzzTargets", "FuzzTests", "OneSignalBench", "SeedsExample", "SimulationDisk", "SimulationDiskTests",
         "SimulationHooks", "chapar",
     ]

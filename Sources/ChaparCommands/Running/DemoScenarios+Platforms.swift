@@ -128,6 +128,32 @@ extension DemoScenario {
 }
 
 extension DemoScenario {
+    /// Returns a scenario with a user of two browsers.
+    static func browsers(_ simulator: WebPushSimulator) -> DemoScenario {
+        func browser(_ device: String, _ id: String, _ service: WebPushService) -> Step {
+            let token = simulator.subscription(id, at: service)
+            return .register(
+                device: device,
+                ["user": "demo-omid", "platform": "web", "tokens": ["web-push": .string(token)]]
+            )
+        }
+        return DemoScenario(
+            name: "browser",
+            summary: "one message to a user's Firefox and Safari, encrypted for each",
+            kinds: ["webpush"],
+            steps: [
+                browser("demo-firefox", "demo-firefox", .mozilla), browser("demo-safari", "demo-safari", .apple),
+                .send(
+                    request(
+                        ["users": ["demo-omid"]],
+                        ["title": "Parcel 7781", "body": "Out for delivery", "click_url": "https://example.com/7781"]
+                    )
+                ),
+            ],
+            expected: .state(.acceptedByPlatform, attempts: 1)
+        )
+    }
+
     /// Returns a scenario with a message through a platform of the program's own; nil when a request cannot name its
     /// recipient.
     static func of(_ service: any SimulatedService) -> DemoScenario? {

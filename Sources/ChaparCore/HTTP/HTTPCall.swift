@@ -134,6 +134,8 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case credentialsUnavailable
         /// The call itself cannot be sent: a path or field that HTTP forbids, or fields that are too large.
         case invalidCall
+        /// The host has an address that is not public, though only public ones may be connected to.
+        case forbiddenAddress
 
         /// A stable word for attempt logs and metric labels.
         public var reason: String {
@@ -153,6 +155,7 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
             case .credentials: "credentials"
             case .credentialsUnavailable: "credentials_unavailable"
             case .invalidCall: "invalid_call"
+            case .forbiddenAddress: "forbidden_address"
             }
         }
     }

@@ -21,7 +21,7 @@ extension HTTPFailure {
             // An alert about a certificate stays until an operator acts; a handshake that broke off does not.
             case .tls where isAboutCertificate: (.account, .parkBackend)
             case .protocolNotNegotiated, .credentials: (.account, .parkBackend)
-            case .invalidCall: (.message, .never)
+            case .invalidCall, .forbiddenAddress: (.message, .never)
             // Every message meets the same until the service that issues the credential answers again.
             case .credentialsUnavailable: (.platform, .slowBackend(after: retryAfter))
             case .tls, .connect, .proxy, .refusedStream, .goAway, .reset, .connectionLost, .deadline, .queueFull,

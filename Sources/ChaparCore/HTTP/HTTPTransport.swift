@@ -165,6 +165,13 @@ public struct HTTPPoolConfiguration: Sendable {
     /// At most two seconds (or the lower bound, if that is longer) where no server could be reached, and at most the
     /// lower bound for a call that finds no other one waiting: a platform that is back gets its messages at once.
     public var reconnectBackoff: ClosedRange<Duration> = .seconds(1) ... .seconds(60)
+    /// Whether connections are made to public addresses only: a host with any other address is refused, and each
+    /// connection goes to an address that was checked.
+    ///
+    /// For hosts that come from outside. It has no effect through a proxy, which resolves names itself.
+    package var requiresPublicAddress = false
+    /// The address to connect to in the place of ``endpoint``'s host, whose name TLS and HTTP keep; nil to resolve it.
+    package var resolvedAddress: String?
     /// The platform's own rules for connections; nil when it has none.
     public var policy: (any HTTPConnectionPolicy)?
 

@@ -23,10 +23,13 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
     public static let harmonyHuawei = TokenService(rawValue: "harmony-huawei")
     /// Firebase tokens of browsers.
     public static let webFirebase = TokenService(rawValue: "web-firebase")
+    /// Push subscriptions of browsers and of apps of UnifiedPush, as JSON.
+    public static let webPush = TokenService(rawValue: "web-push")
 
     /// Every service that has a name of its own, in the order in which a device's tokens are preferred.
     public static let known: [TokenService] = [
         .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
+        .webPush,
     ]
 
     /// Returns the service with a name that the API accepts: a known one, or one of a platform that Chapar does not

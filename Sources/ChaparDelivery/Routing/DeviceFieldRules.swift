@@ -38,7 +38,6 @@ package enum DeviceFieldRules {
 
     /// Returns the sentence about a service that does not exist.
     package static func unknownService(_ name: String) -> String {
-        if name == "web-push" { return "The service is reserved, but nothing serves it yet." }
         let services = TokenService.known.map(\.rawValue)
         return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", ")), and \(ownServices)."
     }

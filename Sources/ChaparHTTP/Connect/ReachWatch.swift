@@ -13,6 +13,8 @@ final class ReachWatch {
 
     private let loop: any EventLoop
     private let server: HTTPEndpoint
+    /// The server's name, or the address that was checked.
+    private let host: String
     private var lastCall = NIODeadline.now()
     private var next: Scheduled<Void>?
     /// The number of this watch; attempts of earlier ones are ignored.
@@ -22,6 +24,7 @@ final class ReachWatch {
     /// Makes one for the first peer that a pool connects to: its endpoint, or its proxy.
     init(_ configuration: HTTPPoolConfiguration, loop: any EventLoop) {
         server = configuration.proxy ?? configuration.endpoint
+        host = configuration.connectHost
         self.loop = loop
     }
 
@@ -63,7 +66,7 @@ final class ReachWatch {
         let bound = NIOLoopBound((self, watch), eventLoop: loop)
         ClientBootstrap(group: loop)
             .connectTimeout(.seconds(2))
-            .connect(host: server.host, port: server.port)
+            .connect(host: host, port: server.port)
             .hop(to: loop)
             .whenComplete { result in
                 if case .success(let channel) = result { channel.close(promise: nil) }

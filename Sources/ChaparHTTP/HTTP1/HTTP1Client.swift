@@ -50,6 +50,9 @@
                 decompression: .disabled
             )
             settings.httpVersion = .http1Only
+            if configuration.proxy == nil, let address = configuration.resolvedAddress {
+                settings.dnsOverride[configuration.endpoint.host] = address
+            }
             let authorization = configuration.proxyCredentials.map {
                 HTTPClient.Authorization.basic(credentials: $0.basic.reveal())
             }

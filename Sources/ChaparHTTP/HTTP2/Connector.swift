@@ -27,7 +27,7 @@ struct Connector: Sendable {
             .channelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture { try prepare(channel.pipeline.syncOperations) }
             }
-            .connect(host: server.host, port: server.port)
+            .connect(host: configuration.connectHost, port: server.port)
     }
 
     private func prepare(_ pipeline: ChannelPipeline.SynchronousOperations) throws {

@@ -58,7 +58,7 @@ struct APIValidationTests {
         .to(#"{"tokens":[{"token":7,"service":"ios-apns"}]}"#, "#/to/tokens/0/token wrong_type"),
         .to(#"{"tokens":[{"token":"a\nb","service":"ios-apns"}]}"#, "#/to/tokens/0/token control_character"),
         .to(#"{"tokens":[{"token":"x","service":"ios-apn"}]}"#, "#/to/tokens/0/service unknown_service"),
-        .to(#"{"tokens":[{"token":"x","service":"web-push"}]}"#, "#/to/tokens/0/service unknown_service"),
+        .to(#"{"tokens":[{"token":"x","service":"web-pull"}]}"#, "#/to/tokens/0/service unknown_service"),
         .to(#"{"tokens":[{"token":"x","service":"ios-apns","app":1}]}"#, "#/to/tokens/0/app unknown_field"),
         .to(#"{"topic":""}"#, "#/to/topic empty"),
         .to(#"{"tags":{}}"#, "#/to/tags audience_empty"),

@@ -214,6 +214,7 @@ struct ConfigurationLoaderTests {
         #expect(
             configuration.tokenPriority == [
                 .iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase, .harmonyHuawei, .webFirebase,
+                .webPush,
             ]
         )
         #expect(configuration.log.level == "debug")

@@ -12,12 +12,13 @@ import ChaparIDPush
 import ChaparOneSignal
 import ChaparService
 import ChaparTesting
+import ChaparWebPush
 
 extension FuzzTarget {
     /// A configuration file: it is in order, or every mistake has a place and words.
     static let configuration = FuzzTarget.prepared("configuration") { body in
         let registry = try BackendRegistry([
-            .apns, .fcm, .hms, .oneSignal, .idPush(sender: .oneSignal), .altcraft, .chabok, .service,
+            .apns, .fcm, .hms, .oneSignal, .idPush(sender: .oneSignal), .altcraft, .chabok, .service, .webPush,
         ])
         try await body { bytes in
             guard !mayRunPrograms(bytes) else { return }

@@ -10,6 +10,7 @@ import ChaparIDPush
 import ChaparOneSignal
 import ChaparService
 import ChaparTesting
+import ChaparWebPush
 import Synchronization
 
 /// What platforms answer: every message gets one outcome that can be stored, shown and counted, and every other call
@@ -78,7 +79,24 @@ enum PlatformAnswers {
             to: [.user("ada"), .user("bob")],
             ["url": "https://push.example.com", "secret": "0123456789abcdef01234567", "recipients": ["user"]]
         ),
+        target(
+            "webpush",
+            .webPush,
+            to: [subscription("fcm.googleapis.com/fcm/send/1"), subscription("web.push.apple.com/1")],
+            [
+                "vapid_key": "yfWPiYE-n46HLnH0KqZOF1fJJU3MYrct3AELtAQ-oRw", "subject": "mailto:ops@example.com",
+                "previous_vapid_keys": [["key": "q1dXpw3UpT5VOmu_cf_v6ih07Aems3njxI-JWgLcM94"]],
+            ]
+        ),
     ]
+
+    /// A subscription with the keys of RFC 8291's example.
+    private static func subscription(_ address: String) -> Recipient {
+        let point = "BCVxsr7N_eNgVRqvHtD0zTZsEc6-VV-JvLexhqUzORcxaOzi6-AYWXvTBHm4bjyPjs7Vd8pZGH6SRpkNtoIAiw4"
+        let text =
+            #"{"endpoint":"https://\#(address)","keys":{"p256dh":"\#(point)","auth":"BTBZMqHH6r4Tts7J_aSIgg"}}"#
+        return .token(DeviceToken(text, service: .webPush))
+    }
 
     private static let player = "0c2ddf5e-5d4c-4f19-93b5-b9c6a2f1f9d1"
     private static let otherPlayer = "1c2ddf5e-5d4c-4f19-93b5-b9c6a2f1f9d2"

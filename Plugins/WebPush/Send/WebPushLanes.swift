@@ -1,0 +1,133 @@
+internal import Foundation
+internal import ChaparCore
+internal import Synchronization
+
+/// The push services that messages go to, each a lane of its own by its origin: one that is down, or refuses the VAPID
+/// token, holds no other up.
+///
+/// A delivery worker pauses as a whole. So a lane in trouble is held here while another one is in order, and messages
+/// to it are refused with the time that is left. Bounded, and in memory.
+final class WebPushLanes: Sendable {
+    /// The most lanes that are remembered.
+    static let capacity = 1_024
+    /// The first hold of a lane whose service names no pause.
+    static let firstHold = Duration.seconds(1)
+    /// The longest hold where only waiting helps.
+    static let longestHold = Duration.seconds(60)
+    /// The longest hold where an operator must act.
+    static let longestAccountHold = Duration.seconds(900)
+    /// The time after which a lane without messages counts for nothing.
+    private static let memory = TimeInterval(600)
+
+    private struct Lane {
+        var lastUse: Date
+        var isInTrouble = false
+        /// The time at which the service last took a message.
+        var lastAcceptance: Date?
+        var until: Date?
+        var nextHold = WebPushLanes.firstHold
+        var refusal: Refusal?
+    }
+
+    private let lanes = Mutex<[HTTPEndpoint: Lane]>([:])
+
+    /// Records that a message is about to go to an origin; returns its refusal while the lane is held.
+    func admit(_ origin: HTTPEndpoint, at now: Date) -> Refusal? {
+        lanes.withLock { lanes in
+            if lanes[origin] == nil, lanes.count >= Self.capacity,
+                let oldest = lanes.min(by: { $0.value.lastUse < $1.value.lastUse })
+            {
+                lanes[oldest.key] = nil
+            }
+            lanes[origin, default: Lane(lastUse: now)].lastUse = now
+            guard let lane = lanes[origin], let until = lane.until, var refusal = lane.refusal else { return nil }
+            let rest = until.timeIntervalSince(now)
+            // With no other lane in order the caller pauses as a whole, which has probes of its own.
+            guard rest > 0, Self.hasOthers(lanes, origin, now) else { return nil }
+            refusal.status = nil
+            refusal.advice = .retry(after: .milliseconds(clamping: (rest * 1_000).rounded(.up)))
+            return refusal
+        }
+    }
+
+    /// Records that an origin took a message, or refused it for a reason of its own.
+    func worked(_ origin: HTTPEndpoint) {
+        lanes.withLock { lanes in
+            lanes[origin]?.isInTrouble = false
+            lanes[origin]?.until = nil
+            lanes[origin]?.nextHold = Self.firstHold
+        }
+    }
+
+    /// Records that an origin took a message.
+    func accepted(_ origin: HTTPEndpoint, at now: Date) {
+        worked(origin)
+        lanes.withLock { $0[origin]?.lastAcceptance = now }
+    }
+
+    /// Whether an origin took a message a short time ago.
+    func hasWorked(_ origin: HTTPEndpoint, at now: Date) -> Bool {
+        lanes.withLock { lanes in
+            lanes[origin]?.lastAcceptance.map { now.timeIntervalSince($0) < Self.memory } ?? false
+        }
+    }
+
+    /// Records trouble of an origin, and returns its refusal as it concerns that lane alone; nil while no other lane is
+    /// in order, so that the trouble is the whole backend's.
+    ///
+    /// - Parameters:
+    ///   - origin: The origin.
+    ///   - refusal: The refusal as it would concern the whole backend.
+    ///   - pause: The pause that the service asked for.
+    ///   - holds: Whether further messages wait.
+    ///   - now: The time.
+    /// - Returns: The refusal of the lane alone, with the time that is left; nil for the whole backend's.
+    func trouble(
+        _ origin: HTTPEndpoint,
+        _ refusal: Refusal,
+        pause: Duration?,
+        holds: Bool = true,
+        at now: Date
+    ) -> Refusal? {
+        lanes.withLock { lanes in
+            guard var lane = lanes[origin] else { return nil }
+            lane.isInTrouble = lane.isInTrouble || holds
+            lane.lastUse = now
+            var own = refusal
+            // A fault of the account says nothing about the platform: it opens no breaker.
+            own.kind = .account
+            own.advice = .retry(after: pause)
+            if holds {
+                let isHeld = lane.until.map { $0 > now } ?? false
+                let longest = refusal.advice == .parkBackend ? Self.longestAccountHold : Self.longestHold
+                // Those that were under way together fail together: that is one failure.
+                let span = pause ?? (isHeld ? .zero : min(lane.nextHold, longest))
+                if !isHeld, pause == nil { lane.nextHold = min(lane.nextHold * 2, longest) }
+                let until = max(lane.until ?? now, now.addingTimeInterval(span.inSeconds))
+                lane.until = until
+                own.advice = .retry(after: .milliseconds(clamping: (until.timeIntervalSince(now) * 1_000).rounded(.up)))
+                lane.refusal = own
+            }
+            lanes[origin] = lane
+            return Self.hasOthers(lanes, origin, now) ? own : nil
+        }
+    }
+
+    /// The number of lanes that are remembered.
+    var count: Int { lanes.withLock { $0.count } }
+
+    /// Returns why lanes are held now, as text without a path; nil when none is.
+    func detail(at now: Date) -> String? {
+        lanes.withLock { lanes in
+            let held = lanes.filter { lane in lane.value.until.map { $0 > now } ?? false }
+            let texts = held.map { "\($0.key): \($0.value.refusal?.detail ?? "held")" }
+            return texts.isEmpty ? nil : texts.sorted().prefix(8).joined(separator: " ")
+        }
+    }
+
+    private static func hasOthers(_ lanes: [HTTPEndpoint: Lane], _ origin: HTTPEndpoint, _ now: Date) -> Bool {
+        lanes.contains { key, lane in
+            key != origin && !lane.isInTrouble && now.timeIntervalSince(lane.lastUse) < memory
+        }
+    }
+}

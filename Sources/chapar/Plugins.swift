@@ -9,6 +9,7 @@ import ChaparIDPush
 import ChaparOneSignal
 import ChaparReleaseNotes
 import ChaparReleaseNotesCommand
+import ChaparRuStore
 import ChaparService
 
 /// The one list of platforms that this program has.
@@ -22,6 +23,7 @@ enum Plugins {
             .apns,
             .fcm,
             .hms,
+            .ruStore,
             .oneSignal,
             .idPush(sender: .oneSignal),
             .altcraft,

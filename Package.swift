@@ -68,6 +68,7 @@ let package = Package(
         .library(name: "ChaparAPNs", targets: ["ChaparAPNs"]),
         .library(name: "ChaparFCM", targets: ["ChaparFCM"]),
         .library(name: "ChaparHMS", targets: ["ChaparHMS"]),
+        .library(name: "ChaparRuStore", targets: ["ChaparRuStore"]),
         .library(name: "ChaparOneSignal", targets: ["ChaparOneSignal"]),
         .library(name: "ChaparOneSignalDevices", targets: ["ChaparOneSignalDevices"]),
         .library(name: "ChaparIDPush", targets: ["ChaparIDPush"]),
@@ -217,6 +218,7 @@ let package = Package(
         ),
         plugin("ChaparFCM", at: "FCM", ["ChaparOAuth", cryptoExtras, logging], exclude: ["Simulator"]),
         plugin("ChaparHMS", at: "HMS", ["ChaparOAuth", crypto, cryptoExtras, logging], exclude: ["Simulator"]),
+        plugin("ChaparRuStore", at: "RuStore", ["ChaparOAuth", logging], exclude: ["Simulator"]),
         plugin(
             "ChaparOneSignal",
             at: "OneSignal",
@@ -370,6 +372,7 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        simulator("ChaparRuStoreSimulator", at: "RuStore"),
         simulator("ChaparOneSignalSimulator", at: "OneSignal"),
         simulator("ChaparAltcraftSimulator", at: "Altcraft", [crypto, cryptoExtras]),
         simulator("ChaparChabokSimulator", at: "Chabok"),
@@ -387,6 +390,7 @@ let package = Package(
             name: "ChaparSandbox",
             dependencies: [
                 "ChaparCore", "ChaparSimulator", "ChaparAPNsSimulator", "ChaparFCMSimulator", "ChaparHMSSimulator",
+                "ChaparRuStoreSimulator",
                 "ChaparOneSignalSimulator", "ChaparAltcraftSimulator", "ChaparChabokSimulator",
                 "ChaparServiceSimulator", "ChaparReleaseNotesSimulator", "ChaparOAuthSimulator",
                 "ChaparWebPushSimulator",
@@ -457,6 +461,7 @@ let package = Package(
             name: "chapar",
             dependencies: [
                 "CChaparBuild", "ChaparCommands", "ChaparAPNs", "ChaparFCM", "ChaparHMS", "ChaparOneSignal",
+                "ChaparRuStore",
                 "ChaparIDPush",
                 "ChaparAltcraft",
                 "ChaparChabok",
@@ -581,6 +586,7 @@ let package = Package(
         pluginTests("ChaparAPNsTests", ["ChaparAPNs", "ChaparComposition", crypto]),
         pluginTests("ChaparFCMTests", ["ChaparFCM", cryptoExtras]),
         pluginTests("ChaparHMSTests", ["ChaparHMS", crypto]),
+        pluginTests("ChaparRuStoreTests", ["ChaparRuStore"]),
         pluginTests("ChaparOneSignalTests", ["ChaparOneSignal", "ChaparOneSignalDevices", "OneSignalBench"]),
         pluginTests(
             "ChaparIDPushTests",
@@ -694,6 +700,7 @@ let package = Package(
                 "ChaparFCM",
                 "ChaparHMS", "ChaparOneSignal", "ChaparIDPush", "ChaparChabok", "ChaparAltcraft", "ChaparService",
                 "ChaparWebPush",
+                "ChaparRuStore",
                 "ChaparStoreSQLite",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),

@@ -3,6 +3,7 @@
 @_exported public import ChaparAPNsSimulator
 @_exported public import ChaparFCMSimulator
 @_exported public import ChaparHMSSimulator
+@_exported public import ChaparRuStoreSimulator
 @_exported public import ChaparOneSignalSimulator
 @_exported public import ChaparAltcraftSimulator
 @_exported public import ChaparChabokSimulator

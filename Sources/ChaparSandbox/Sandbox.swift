@@ -8,6 +8,7 @@ public import ChaparHMSSimulator
 public import ChaparOAuthSimulator
 public import ChaparOneSignalSimulator
 internal import ChaparReleaseNotesSimulator
+public import ChaparRuStoreSimulator
 public import ChaparServiceSimulator
 public import ChaparSimulator
 public import ChaparWebPushSimulator
@@ -26,6 +27,8 @@ public final class Sandbox: Sendable {
         public var fcm = FCMSimulatorConfiguration.demonstration
         /// The HMS simulator; by default it takes any device token and honours magic tokens.
         public var hms = HMSSimulatorConfiguration.demonstration
+        /// The RuStore simulator; by default it takes any device token and honours magic tokens.
+        public var ruStore = RuStoreSimulatorConfiguration.demonstration
         /// The rules of the simulators of OneSignal and IDPush.
         public var oneSignal = OneSignalSimulator.Rules()
         /// The rules of the simulator of Altcraft; it accepts JWTs of the sandbox's own key unless they name others.
@@ -56,6 +59,8 @@ public final class Sandbox: Sendable {
     public let fcm: FCMSimulator
     /// Huawei Push Kit.
     public let hms: HMSSimulator
+    /// RuStore, with both of its APIs.
+    public let ruStore: RuStoreSimulator
     /// OneSignal, and IDPush in front of it.
     public let oneSignal: OneSignalSimulator
     /// Altcraft.
@@ -82,6 +87,7 @@ public final class Sandbox: Sendable {
         apns = try APNsSimulator(configuration.apns, authority: authority, time: time)
         fcm = try FCMSimulator(configuration.fcm, authority: authority, time: time)
         hms = try HMSSimulator(configuration.hms, authority: authority, time: time)
+        ruStore = try RuStoreSimulator(configuration.ruStore, authority: authority, time: time)
         oneSignal = try OneSignalSimulator(configuration.oneSignal, authority: authority, time: time)
         chabok = try ChabokSimulator(configuration.chabok, authority: authority, time: time)
         altcraft = try AltcraftSimulator(configuration.altcraft, authority: authority, time: time)
@@ -92,7 +98,7 @@ public final class Sandbox: Sendable {
         service = try ServiceSimulator(authority: authority, time: time)
         webPush = try WebPushSimulator(configuration.webPush, authority: authority, time: time)
         let all: [any SimulatedPlatform] =
-            [apns, fcm, hms, oneSignal, oauth2, altcraft, chabok, service, webPush]
+            [apns, fcm, hms, ruStore, oneSignal, oauth2, altcraft, chabok, service, webPush]
             + (try configuration.services.map { try $0.simulator(authority, time) })
         let unknown = (configuration.platforms ?? []).subtracting(all.map(\.name)).sorted()
         if let name = unknown.first {

@@ -9,6 +9,7 @@ import ChaparIDPush
 import ChaparOneSignal
 import ChaparReleaseNotes
 import ChaparReleaseNotesCommand
+import ChaparRuStore
 import ChaparService
 import ChaparWebPush
 import ChaparWebPushCommand
@@ -24,6 +25,7 @@ enum Plugins {
             .apns,
             .fcm,
             .hms,
+            .ruStore,
             .oneSignal,
             .idPush(sender: .oneSignal),
             .altcraft,

@@ -1,5 +1,6 @@
 import Foundation
 import ChaparCore
+import ChaparSandbox
 import ChaparTesting
 import Testing
 
@@ -464,11 +465,69 @@ struct FCMPayloadTests {
 
     @Test("A field that Google added goes on with a warning, and a misspelling does not")
     func newField() throws {
-        let overrides = FCMOverrides(["android_v2": ["a": 1], "wearable": ["b": 2]])
+        let overrides = FCMOverrides(["android_v3": ["a": 1], "wearable": ["b": 2]])
         #expect(overrides.faults.isEmpty, "\(overrides.faults)")
-        #expect(overrides.warnings.map(\.pointer) == ["#/overrides/fcm/android_v2", "#/overrides/fcm/wearable"])
-        #expect(overrides.object["android_v2"] == ["a": 1] && overrides.object["wearable"] == ["b": 2])
+        #expect(overrides.warnings.map(\.pointer) == ["#/overrides/fcm/android_v3", "#/overrides/fcm/wearable"])
+        #expect(overrides.object["android_v3"] == ["a": 1] && overrides.object["wearable"] == ["b": 2])
         #expect(FCMOverrides(["andriod": [:]]).faults.map(\.code) == ["unknown_override"])
+    }
+
+    static let secondGeneration: [(JSONObject, String?)] = [
+        (["android_v2": ["remote_notification": ["notification": ["id": 7, "title": "x"]]]], nil),
+        (["android_v2": ["background_sync": [:], "ttl": "60s"]], nil), (["android_v2": [:]], "android_v2 missing"),
+        (["android_v2": ["priority": "HIGH", "background_sync": [:]]], "android_v2/priority unknown_override"),
+        (
+            ["android_v2": ["remote_notification": [:], "background_sync": [:]]],
+            "android_v2/background_sync stands_beside"
+        ),
+        (["android_v2": ["background_sync": [:]], "android": [:]], "android_v2 stands_beside"),
+        (["android_v2": ["background_sync": [:], "data": ["from": "x"]]], "android_v2/data/from reserved_key"),
+        (
+            ["android_v2": ["remote_notification": ["notification": ["proxy": "DENY"]]]],
+            "android_v2/remote_notification/notification/proxy unknown_override"
+        ),
+    ]
+
+    @Test("Android's options of the second generation are checked field by field", arguments: secondGeneration)
+    func secondGenerationChecked(own: JSONObject, fault: String?) {
+        let faults = FCMOverrides(own).faults.map { "\($0.pointer.dropFirst("#/overrides/fcm/".count)) \($0.code)" }
+        #expect(faults == (fault.map { [$0] } ?? []))
+        #expect(FCMOverrides(own).warnings.isEmpty)
+    }
+
+    @Test("With options of the second generation an Android device gets those alone, other devices what they got")
+    func secondGenerationLaid() async throws {
+        let own: JSONObject = [
+            "android_v2": ["remote_notification": ["mutable_content": true, "notification": ["id": 7]]]
+        ]
+        let notification = PushNotification(
+            title: "Order 42",
+            sound: "bell",
+            timeToLive: .seconds(60),
+            collapseID: "o-42",
+            overrides: ["fcm": own]
+        )
+        let overrides = FCMOverrides(own)
+        var life = FCMPayload.Life()
+        life.seconds = 60
+        let payload = FCMPayload(notification: notification, overrides: overrides, label: nil, life: life)
+        let message = try JSONValue(parsing: payload.encoded(for: .android, language: nil))
+        #expect(message["android"] == nil)
+        #expect(
+            message["android_v2"] == [
+                "collapse_key": "o-42", "ttl": "60s",
+                "remote_notification": [
+                    "notification": ["tag": "o-42", "sound": "bell", "id": 7], "mutable_content": true,
+                ],
+            ]
+        )
+        let apple = try JSONValue(parsing: payload.encoded(for: .iOS, language: nil))
+        #expect(apple["android_v2"] == nil && apple["android"] == nil && apple["apns"] != nil)
+        try await SocketHarness.run { harness in
+            harness.simulator.register(tokens: [goodToken])
+            #expect(await harness.backend.send(notification, to: [recipient()])[0].acceptance != nil)
+            #expect(harness.simulator.inbox.first?.message["android_v2"]?["ttl"] == "60s")
+        }
     }
 
     @Test("What iOS would drop is told where it stands")

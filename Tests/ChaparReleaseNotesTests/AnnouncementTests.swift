@@ -32,6 +32,19 @@ struct AnnouncementTests {
         #expect(harness.gate.reached.sorted() == ["d0", "d3", "d4"])
     }
 
+    @Test("A version among the attributes counts where the device has no version of its own")
+    func attribute() async throws {
+        let harness = Harness(versions: [nil, nil, "1.0.0"])
+        harness.gate.contents.withLock { contents in
+            contents.devices[0].attributes["app_version"] = "1.3.9"
+            contents.devices[1].attributes["app_version"] = "1.4.0"
+            contents.devices[2].attributes["app_version"] = "9.9.9"
+        }
+        let answer = try await Self.announce(harness)
+        #expect(harness.gate.reached == ["d0", "d2"])
+        #expect(answer["unknown"] == 0 && answer["up_to_date"] == 1)
+    }
+
     @Test("A device that does not allow notifications is left out, and counts nowhere")
     func allowed() async throws {
         let harness = Harness(versions: ["1.0", "1.0"])

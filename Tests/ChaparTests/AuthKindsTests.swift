@@ -27,6 +27,10 @@ struct AuthKindsTests {
         ),
         ("fcm", ["project_id": "shop"], .token(DeviceToken("fcm:token", service: .androidFirebase))),
         ("hms", ["app_id": "1001"], .token(DeviceToken("hms-token", service: .androidHuawei))),
+        (
+            "rustore", ["project_id": "shop", "base_url": "https://relay.test"],
+            .token(DeviceToken("rustore-token", service: .androidRuStore))
+        ),
         ("onesignal", ["app_id": "8b6f0c2e-1f57-4a0d-b1f4-6f1a9d3c5e77"], .user("ada")),
         ("chabok", ["environment": "sandbox", "app_id": "shop"], .user("ada")),
         (
@@ -104,6 +108,8 @@ struct AuthKindsTests {
         ),
         ("chabok", ["environment": "sandbox", "app_id": "shop", "auth": ["kind": "magic"]], "magic"),
         ("hms", ["app_id": "1001", "auth": ["kind": "oauth2_refresh"]], "client_id"),
+        ("rustore", ["project_id": "shop", "service_token": "t", "auth": auth], "stands beside auth"),
+        ("rustore", ["project_id": "shop", "mode": "universal", "auth": auth], "does not go with mode: universal"),
     ]
 
     @Test("Where it cannot be used, one sentence says why, and nothing is made", arguments: refused.indices)

@@ -61,6 +61,11 @@ struct BroadcastKindsTests {
             topics: ["!('a' in topics)"],
             overrides: [["topic": "everybody"], ["condition": "!('a' in topics)"]]
         ),
+        Kind(
+            name: "rustore",
+            section: ["project_id": "shop", "service_token": "t", "mode": "universal"],
+            overrides: [["topic": "everybody"]]
+        ),
         Kind(name: "onesignal", section: app, topics: ["All", "Subscribed Users"], overrides: segments),
         Kind(
             name: "idpush",

@@ -21,7 +21,7 @@ enum Platforms {
 
     /// What the README and the pages of docs speak of and the program lacks: nothing, unless a plugin was deleted.
     static let missing = Set([
-        "apns", "fcm", "hms", "onesignal", "idpush", "altcraft", "chabok", "http", "webpush",
+        "apns", "fcm", "hms", "rustore", "onesignal", "idpush", "altcraft", "chabok", "http", "webpush",
         "release_notes",
     ]).subtracting(registered)
 }
@@ -39,6 +39,7 @@ struct PlatformsTests {
         "The names under which people look for a platform suggest its kind",
         arguments: [
             ("firebase", "fcm"), ("GCM", "fcm"), ("apple", "apns"), ("ios", "apns"), ("huawei", "hms"),
+            ("vkpns", "rustore"),
             ("apn", "apns"), ("one-signal", "onesignal"),
         ]
     )

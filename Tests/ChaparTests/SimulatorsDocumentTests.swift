@@ -120,6 +120,13 @@ struct SimulatorsDocumentTests {
                     /: "([a-z]+[A-Z]\w+)"\)?\s*\n/,
                 ], 30
             )
+        case "RuStore":
+            (
+                [
+                    /RuStoreRefusal\(\s*\d+,\s*"([A-Z_]+)"/, /default: "([A-Z_]{5,})"/,
+                    /RuStoreRuleMistake\("([^"\\]+)/, /(?:invalid|validation|provider)\("([^"\\]+)/,
+                ], 30
+            )
         case "OneSignal":
             ([/code: "([a-z]+-\d)"/, /refuse\(\s*\d{3},\s*"([^"\\]+)/, /"errors"\] = \["([^"]+)"/], 35)
         case "IDPush": ([/no\("([^"\\]+)/], 12)
@@ -155,7 +162,7 @@ struct SimulatorsDocumentTests {
     }
 
     private static let platforms = [
-        "APNs", "FCM", "HMS", "OneSignal", "IDPush", "Chabok", "Altcraft", "OAuth2", "Service", "WebPush",
+        "APNs", "FCM", "HMS", "RuStore", "OneSignal", "IDPush", "Chabok", "Altcraft", "OAuth2", "Service", "WebPush",
     ]
 
     @Test("Every folder of simulators has its section, or a row among what is no platform's")

@@ -12,7 +12,7 @@ from pathlib import Path
 import values
 from rig import Client, NoAnswer, Sandbox
 
-PLATFORMS = ["", "/apns", "/fcm", "/hms", "/onesignal", "/oauth2", "/altcraft", "/chabok", "/http", "/webpush"]
+PLATFORMS = ["", "/apns", "/fcm", "/hms", "/rustore", "/onesignal", "/oauth2", "/altcraft", "/chabok", "/http", "/webpush"]
 QUERIES = ["=", "&", "=&=", "a", "=a", "a=", "a=%", "a=%zz", "from=@", "limit=@", "from=@&limit=@", "name=@", "%00=@", "a=b=c"]
 # Calls with their bodies; `@` is where a boundary value goes.
 BODIES = {

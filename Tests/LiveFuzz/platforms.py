@@ -24,6 +24,7 @@ TEMPLATES = {
             '{"code":"80100000","msg":"{\\"success\\":@,\\"failure\\":@,\\"illegal_tokens\\":[\\"a\\"]}","requestId":"1"}', '{"access_token":"a","expires_in":@}',
             '{"error":@,"sub_error":@,"error_description":"d"}', '{"code":"80000000","msg":"Success","topics":[{"name":"n","addDate":@}]}',
             '{"code":"80000000","successCount":@,"failureCount":@,"errors":[{"index":@,"reason":"r"}]}'],
+    "rustore": ['{"code":@,"status":"NOT_FOUND","message":@}', '{"error":{"code":404,"status":@,"message":"m"}}', '{"Status":@}', '{"status":"PROVIDER_ERROR","code":@,"errors":[@]}'],
     "onesignal": ['{"id":@,"recipients":1}', '{"id":"b98881cc-1e94-4366-bbd9-db8f3429292b","recipients":@,"external_id":@}', '{"errors":@}', '{"errors":[@]}',
                   '{"errors":[{"code":@,"title":"t","meta":@}]}', '{"errors":{"invalid_player_ids":[@]}}', '{"errors":{"invalid_aliases":{"external_id":[@]}}}',
                   '{"identity":{"onesignal_id":@},"subscriptions":[{"id":@,"enabled":@}],"properties":{"tags":@}}', '{"success":@,"id":@}',
@@ -39,10 +40,11 @@ TEMPLATES = {
              '{"outcomes":[{"id":"0","outcome":"refused","kind":"platform","reason":"r","retry":"pause","retry_after":@}]}',
              '{"outcomes":[{"id":"0","outcome":"refused","kind":"token","reason":"r","dead":true,"dead_since":@}]}'],
 }
-CORPORA = {"apns": ["apns"], "fcm": ["fcm"], "hms": ["hms"], "onesignal": ["onesignal"], "idpush": ["idpush"], "altcraft": ["altcraft"], "chabok": ["chabok"], "http": ["service"], "oauth2": ["hms"]}
+CORPORA = {"apns": ["apns"], "fcm": ["fcm"], "hms": ["hms"], "rustore": ["rustore"], "onesignal": ["onesignal"], "idpush": ["idpush"], "altcraft": ["altcraft"], "chabok": ["chabok"], "http": ["service"], "oauth2": ["hms"]}
 REASONS = {"apns": ["Unregistered", "ExpiredToken", "BadDeviceToken", "TooManyRequests", "TooManyProviderTokenUpdates", "ExpiredProviderToken", "InternalServerError",
                     "ServiceUnavailable", "Shutdown", "PayloadTooLarge", "IdleTimeout", "TopicDisallowed", "BadTopic", "\u0000", "x" * 300],
            "hms": ["80000000", "80100000", "80200001", "80200003", "80300007", "80300008", "81000001", "80300010", "9223372036854775808", "code_number"],
+           "rustore": ["NOT_FOUND", "UNREGISTERED", "INVALID_ARGUMENT:token", "TOO_MANY_REQUESTS", "PERMISSION_DENIED", "INTERNAL", "PROVIDER_ERROR:other"],
            "fcm": ["UNREGISTERED", "QUOTA_EXCEEDED", "UNAVAILABLE", "INTERNAL", "SENDER_ID_MISMATCH", "THIRD_PARTY_AUTH_ERROR", "INVALID_ARGUMENT"]}
 
 
@@ -114,6 +116,7 @@ TRIGGERS = {
                         ("POST", "/v1/backends/{backend}/tokens/import", {"tokens": ["4f1c"], "application": "com.example.app"})]),
     "hms": ("huawei", [("POST", SEND, message(tokens("android-huawei", "h1", "h2", "h3"))), ("POST", SEND, message({"topic": "news"})),
                        ("POST", "/v1/backends/{backend}/topics/news/subscribe", {"tokens": ["h1", "h2"]}), ("POST", "/v1/backends/{backend}/topics/lookup", {"token": "h1"})]),
+    "rustore": ("rustore", [("POST", SEND, message(tokens("android-rustore", "r1", "r2")))]),
     "onesignal": ("campaigns", [("POST", SEND, message({"platform_ids": ["0c2ddf5e-5d4c-4f19-93b5-b9c6a2f1f9d1"]})), ("POST", SEND, message({"users": ["ali", "mina"]})),
                                 ("POST", SEND, message({"everyone": True})), ("PUT", "/v1/devices/fuzz-1/subscription?wait=1", {"status": "subscribed", "backend": "{backend}"}),
                                 ("GET", "/v1/devices/fuzz-1/subscription?backend={backend}", None), ("PATCH", "/v1/devices/fuzz-1/tags?wait=1", {"tags": {"plan": "pro"}}),

@@ -13,7 +13,7 @@ from rig import Gateway, Key, NoAnswer  # noqa: E402
 import calls  # noqa: E402
 
 MEMORY = 2 << 30  # Bytes that no request may make a gateway use.
-PLATFORMS = {"apns": "ios", "fcm": "android", "hms": "huawei", "onesignal": "campaigns", "altcraft": "crm", "idpush": "idpush", "chabok": "chabok", "http": "service", "oauth2": "partner"}
+PLATFORMS = {"apns": "ios", "fcm": "android", "hms": "huawei", "rustore": "rustore", "onesignal": "campaigns", "altcraft": "crm", "idpush": "idpush", "chabok": "chabok", "http": "service", "oauth2": "partner"}
 SETTINGS = "queue: { first_retry: 0.1, max_retry: 1, drain: 1 }\ninvalidation_guard: { min_answers: 4, window: 3600 }\n"
 
 

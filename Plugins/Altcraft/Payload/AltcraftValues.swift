@@ -41,7 +41,7 @@ public struct AppInfo: Sendable, Hashable, Codable {
 /// the SDK's code, never a service of its own.
 public enum AltcraftProviders {
     /// Tokens that RuStore gives on Android.
-    public static let androidRuStore = TokenService(rawValue: "android-rustore")
+    public static let androidRuStore = TokenService.androidRuStore
 
     /// Every service, in the order in which they are preferred unless configured otherwise: those of the seed first.
     public static let defaultOrder: [TokenService] = [

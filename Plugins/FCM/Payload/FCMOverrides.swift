@@ -34,14 +34,29 @@ struct FCMOverrides: Sendable {
         if let data = object["data"]?.objectValue {
             faults += FCMCheck.reservedKeys(in: data, at: "\(Self.place)/data")
         }
-        if let data = object["android"]?["data"]?.objectValue {
-            faults += FCMCheck.reservedKeys(in: data, at: "\(Self.place)/android/data")
+        for block in ["android", Self.second] {
+            guard let data = object[block]?["data"]?.objectValue else { continue }
+            faults += FCMCheck.reservedKeys(in: data, at: "\(Self.place)/\(block)/data")
         }
+        checkSecondGeneration()
     }
+
+    /// The block of the second generation of Android's options, which a message has in the place of `android`.
+    private static let second = "android_v2"
+    /// The two kinds of message of the second generation: one is shown at once, the other syncs when it suits the
+    /// battery.
+    private static let kinds = ["remote_notification", "background_sync"]
+
+    /// Whether an Android device gets the options of the second generation.
+    var isSecondGeneration: Bool { object[Self.second] != nil }
 
     /// Whether they bring text of their own.
     var showsSomething: Bool {
-        for block in [object["notification"], object["android"]?["notification"]] {
+        let blocks = [
+            object["notification"], object["android"]?["notification"],
+            object[Self.second]?["remote_notification"]?["notification"],
+        ]
+        for block in blocks {
             for name in ["title", "body", "title_loc_key", "body_loc_key"] where block?[name] != nil { return true }
         }
         return object["apns"]?["payload"]?["aps"]?["alert"] != nil
@@ -56,7 +71,8 @@ struct FCMOverrides: Sendable {
     /// Returns a message to an Android device without the common texts that the overrides replace by the key of a text
     /// in the app: only one of the two is shown.
     func untranslated(_ message: JSONObject) -> JSONObject {
-        guard let keys = object["android"]?["notification"]?.objectValue,
+        let own = object["android"]?["notification"] ?? object[Self.second]?["remote_notification"]?["notification"]
+        guard let keys = own?.objectValue,
             var common = message["notification"]?.objectValue
         else { return message }
         for name in ["title", "body"] where keys["\(name)_loc_key"] != nil { common[name] = nil }
@@ -65,10 +81,32 @@ struct FCMOverrides: Sendable {
         return message
     }
 
+    /// Returns a message whose block `android` has become one of the second generation, when the overrides bring that.
+    ///
+    /// Its kind stands in the place of a priority.
+    func inSecondGeneration(_ message: JSONObject) -> JSONObject {
+        guard let own = object[Self.second]?.objectValue, let android = message["android"]?.objectValue else {
+            return message
+        }
+        var block = android
+        block["priority"] = nil
+        block["notification"] = nil
+        if own["remote_notification"] != nil, let shown = android["notification"] {
+            block["remote_notification"] = ["notification": shown]
+        }
+        var message = message
+        message["android"] = nil
+        message[Self.second] = .object(block)
+        return message
+    }
+
     /// The blocks that a kind of recipient can make use of.
     func blocks(for kind: FCMTarget.Class) -> JSONObject {
         var blocks = object
-        for (name, device) in [("android", FCMTarget.Class.android), ("apns", .iOS), ("webpush", .web)]
+        let devices = [
+            ("android", FCMTarget.Class.android), (Self.second, .android), ("apns", .iOS), ("webpush", .web),
+        ]
+        for (name, device) in devices
         where !kind.includes(device) { blocks[name] = nil }
         return blocks
     }
@@ -114,6 +152,21 @@ struct FCMOverrides: Sendable {
             if let problem = shape.problem(with: value) { fault(path, "wrong_value", problem) }
         }
         return value
+    }
+
+    /// A message has one generation of Android's options, and one kind of message within the second.
+    private mutating func checkSecondGeneration() {
+        guard let block = object[Self.second] else { return }
+        if object["android"] != nil {
+            fault(Self.second, "stands_beside", "Stands beside android: keep one of the two.")
+        }
+        guard block.objectValue != nil else { return }
+        let found = Self.kinds.filter { block[$0] != nil }
+        if found.isEmpty {
+            fault(Self.second, "missing", "Say remote_notification, which is shown at once, or background_sync.")
+        } else if found.count > 1 {
+            fault("\(Self.second)/\(found[1])", "stands_beside", "Stands beside \(found[0]): keep one of the two.")
+        }
     }
 
     /// Google refuses what Apple would.
@@ -169,7 +222,8 @@ enum FCMSchema {
 
     static let message: [String: Shape] = [
         "notification": .object(["title": .text, "body": .text, "image": .text]), "data": .texts(limit: nil),
-        "android": .object(android), "apns": .object(apns), "webpush": .object(webpush),
+        "android": .object(android), "android_v2": .object(androidV2), "apns": .object(apns),
+        "webpush": .object(webpush),
         "fcm_options": .object(["analytics_label": .label]),
     ]
 
@@ -198,6 +252,24 @@ enum FCMSchema {
         ]),
         "image": .text, "proxy": .oneOf(["PROXY_UNSPECIFIED", "ALLOW", "DENY", "IF_PRIORITY_LOWERED"]),
     ]
+
+    /// Source: Firebase, "Migrate from FCM HTTP v1 API to AndroidConfigV2", a preview, and Google's generated clients,
+    /// read 2026-11.
+    private static let androidV2: [String: Shape] = [
+        "collapse_key": .text, "ttl": .duration(maximum: 2_419_200), "restricted_package_name": .text,
+        "data": .texts(limit: nil), "fcm_options": .object(["analytics_label": .label]), "direct_boot_ok": .bool,
+        "bandwidth_constrained_ok": .bool, "restricted_satellite_ok": .bool, "background_sync": .object([:]),
+        "remote_notification": .object([
+            "mutable_content": .bool, "use_as_v1_data_message": .bool, "notification": .object(androidNotificationV2),
+        ]),
+    ]
+
+    private static let androidNotificationV2: [String: Shape] = {
+        var fields = androidNotification
+        fields["proxy"] = nil
+        fields["id"] = .integer
+        return fields
+    }()
 
     private static let apns: [String: Shape] = [
         "headers": .texts(limit: nil), "payload": .anyObject,

@@ -8,7 +8,10 @@ extension FCMPayload {
     static func size(of message: [UInt8]) -> Int {
         guard let object = (try? JSONValue(parsing: message))?.objectValue else { return message.count }
         func bytes(_ value: JSONValue?) -> Int { value.map { $0.bytes.count } ?? 0 }
-        let android = bytes(object["android"]?["notification"]) + bytes(object["android"]?["data"])
+        let second = object["android_v2"]
+        let android =
+            bytes(object["android"]?["notification"]) + bytes(object["android"]?["data"])
+            + bytes(second?["remote_notification"]?["notification"]) + bytes(second?["data"])
         let apple = bytes(object["apns"]?["payload"])
         let web = bytes(object["webpush"]?["notification"]) + bytes(object["webpush"]?["data"])
         return bytes(object["notification"]) + bytes(object["data"]) + max(android, apple, web)

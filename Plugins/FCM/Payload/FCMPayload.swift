@@ -151,7 +151,7 @@ struct FCMPayload {
         writePlain(kind, language, &plain)
         guard case .object(let object)? = try? JSONValue(parsing: plain.bytes) else { return writer.raw(plain.bytes) }
         let own = kind == .android ? overrides.untranslated(object) : object
-        writer.object(own.merging(overrides.blocks(for: kind)))
+        writer.object(overrides.inSecondGeneration(own).merging(overrides.blocks(for: kind)))
     }
 
     private func writePlain(_ kind: FCMTarget.Class, _ language: String?, _ writer: inout JSONWriter) {

@@ -60,7 +60,9 @@ struct FCMInbox: Sendable {
         _ request: SandboxRequest,
         at now: Date
     ) -> (isDuplicate: Bool, isDoubled: Bool) {
-        let tag = message["android"]?["notification"]?["tag"] ?? message["android"]?["collapse_key"]
+        let shown =
+            message["android"]?["notification"] ?? message["android_v2"]?["remote_notification"]?["notification"]
+        let tag = shown?["tag"] ?? message["android"]?["collapse_key"] ?? message["android_v2"]?["collapse_key"]
         let appleID = message["apns"]?["headers"]?["apns-collapse-id"]
         let identity = message["data"]?["chapar_id"] ?? tag ?? appleID
         var isDuplicate = false
@@ -68,7 +70,7 @@ struct FCMInbox: Sendable {
         hasher.combine(target)
         hasher.combine(identity?.text ?? message.text)
         isDuplicate = !seen.insert(hasher.finalize())
-        let shows = message["notification"] != nil || message["android"]?["notification"] != nil
+        let shows = message["notification"] != nil || shown != nil
         deliveries.append(
             FCMDelivery(
                 number: total,

@@ -31,6 +31,15 @@ enum FCMMessageRules {
             "fcm_options": options, "direct_boot_ok": .bool, "bandwidth_constrained_ok": .bool,
             "restricted_satellite_ok": .bool,
         ]),
+        "android_v2": .fields([
+            "collapse_key": .string, "ttl": .string, "restricted_package_name": .string, "data": .strings,
+            "fcm_options": options, "direct_boot_ok": .bool, "bandwidth_constrained_ok": .bool,
+            "restricted_satellite_ok": .bool, "background_sync": .fields([:]),
+            "remote_notification": .fields([
+                "mutable_content": .bool, "use_as_v1_data_message": .bool,
+                "notification": .fields(androidNotification.merging(["id": .number]) { first, _ in first }),
+            ]),
+        ]),
         "apns": .fields([
             "headers": .strings, "payload": .open,
             "fcm_options": .fields(["analytics_label": .string, "image": .string]), "live_activity_token": .string,
@@ -81,6 +90,8 @@ enum FCMMessageRules {
         }
         try checkData(message["data"], "message.data")
         try checkData(message["android"]?["data"], "message.android.data")
+        try checkData(message["android_v2"]?["data"], "message.android_v2.data")
+        try checkSecondGeneration(message)
         try checkAndroid(message["android"])
         try checkAPNs(message["apns"])
         try checkWeb(message["webpush"])
@@ -97,6 +108,18 @@ enum FCMMessageRules {
         let target = try self.target(name, text)
         guard size(message) <= (name == "topic" ? 2048 : 4096) else { throw .tooLarge }
         return (message, target)
+    }
+
+    /// Checks that a message has one generation of Android's options, and that of the second kind one kind of message.
+    private static func checkSecondGeneration(_ message: JSONValue) throws(FCMRefusal) {
+        guard let block = message["android_v2"] else { return }
+        guard message["android"] == nil else { throw .invalid("message.android_v2", "android is set as well") }
+        guard (block["remote_notification"] == nil) != (block["background_sync"] == nil) else {
+            throw .malformed("message.android_v2", "oneof field 'message_type' takes one value")
+        }
+        try checkAndroid([
+            "ttl": block["ttl"] ?? "1s", "notification": block["remote_notification"]?["notification"] ?? [:],
+        ])
     }
 
     private static func target(_ name: String, _ text: String) throws(FCMRefusal) -> FCMDelivery.Target {

@@ -137,7 +137,9 @@ actor Announcer {
         _ result: inout Result
     ) -> Kind? {
         if device.attributes["notifications_allowed"] == false { return nil }
-        let version = device.appVersion.flatMap { ReleaseVersion($0, allowsSigns: false) }
+        // Apps that registered before there was a field for it have it among their attributes.
+        let written = device.appVersion ?? device.attributes["app_version"]?.stringValue
+        let version = written.flatMap { ReleaseVersion($0, allowsSigns: false) }
         if let version, version >= request.version {
             result.upToDate += 1
             return nil

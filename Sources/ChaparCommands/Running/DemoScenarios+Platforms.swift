@@ -36,22 +36,38 @@ extension DemoScenario {
                 expected: .state(.acceptedByPlatform, attempts: 1)
             ),
             DemoScenario(
+                name: "rustore",
+                summary: "one message to 100 phones with RuStore, by their own tokens",
+                kinds: ["rustore"],
+                steps: [
+                    .send(
+                        request(
+                            to: (1...100).map { "demo-rustore-\($0)" },
+                            of: "android-rustore",
+                            content: hello
+                        )
+                    )
+                ],
+                expected: .state(.acceptedByPlatform, attempts: 1)
+            ),
+            DemoScenario(
                 name: "fallback",
-                summary: "Google is gone from this phone: the message reaches it through Huawei",
-                kinds: ["fcm", "hms"],
+                summary: "Google and RuStore are gone from this phone: the message reaches it through Huawei",
+                kinds: ["fcm", "rustore", "hms"],
                 steps: [
                     .register(
                         device: "demo-phone",
                         [
                             "user": "demo-ali", "platform": "android",
                             "tokens": [
-                                "android-firebase": "sim-unregistered-demo", "android-huawei": "demo-huawei-phone",
+                                "android-firebase": "sim-unregistered-demo", "android-rustore": "sim-dead-demo",
+                                "android-huawei": "demo-huawei-phone",
                             ],
                         ]
                     ),
                     .send(request(["devices": ["demo-phone"]], hello)),
                 ],
-                expected: .way(.acceptedByPlatform, ["android", "huawei"])
+                expected: .way(.acceptedByPlatform, ["android", "rustore", "huawei"])
             ),
             DemoScenario(
                 name: "user",

@@ -81,8 +81,20 @@ final class PreviewTransport: PlayedTransport {
         let body = (try? JSONValue(parsing: call.body)) ?? .string(String(decoding: call.body, as: UTF8.self))
         return [
             "method": .string(call.template.method), "url": .string("\(accepted.endpoint)\(call.path)"),
-            "headers": .object(headers), "body": body,
+            "headers": .object(headers), "body": withoutSecrets(body),
         ]
+    }
+
+    /// Returns a body without the credentials of its providers: RuStore's universal API has them there.
+    private static func withoutSecrets(_ body: JSONValue) -> JSONValue {
+        guard var object = body.objectValue, var providers = object["providers"]?.objectValue else { return body }
+        for (name, value) in providers {
+            guard var provider = value.objectValue, provider["auth_token"] != nil else { continue }
+            provider["auth_token"] = "<secret>"
+            providers[name] = .object(provider)
+        }
+        object["providers"] = .object(providers)
+        return .object(object)
     }
 
     private static func isSecret(_ name: String) -> Bool {

@@ -16,6 +16,10 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
     public static let iOSHuawei = TokenService(rawValue: "ios-huawei")
     /// Firebase tokens on Android.
     public static let androidFirebase = TokenService(rawValue: "android-firebase")
+    /// RuStore tokens of apps with the direct SDK.
+    public static let androidRuStore = TokenService(rawValue: "android-rustore")
+    /// RuStore tokens of apps with the universal SDK, which RuStore's direct API does not reach.
+    public static let androidRuStoreUniversal = TokenService(rawValue: "android-rustore-universal")
     /// Huawei tokens on Android.
     public static let androidHuawei = TokenService(rawValue: "android-huawei")
 
@@ -28,7 +32,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
 
     /// Every service that has a name of its own, in the order in which a device's tokens are preferred.
     public static let known: [TokenService] = [
-        .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidHuawei, .harmonyHuawei, .webFirebase,
+        .iOSAPNs, .iOSFirebase, .iOSHuawei, .androidFirebase, .androidRuStore, .androidRuStoreUniversal,
+        .androidHuawei, .harmonyHuawei, .webFirebase,
         .webPush,
     ]
 

@@ -213,7 +213,8 @@ struct ConfigurationLoaderTests {
         #expect(configuration.apiKeys == [.init(name: "shop", hashes: [hash], scopes: [.send, .read])])
         #expect(
             configuration.tokenPriority == [
-                .iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase, .harmonyHuawei, .webFirebase,
+                .iOSHuawei, .androidHuawei, .iOSAPNs, .iOSFirebase, .androidFirebase, .androidRuStore,
+                .androidRuStoreUniversal, .harmonyHuawei, .webFirebase,
                 .webPush,
             ]
         )

@@ -10,6 +10,7 @@ import ChaparGateway
 import ChaparHMS
 import ChaparIDPush
 import ChaparOneSignal
+import ChaparRuStore
 import ChaparService
 import ChaparTesting
 import ChaparWebPush
@@ -18,7 +19,8 @@ extension FuzzTarget {
     /// A configuration file: it is in order, or every mistake has a place and words.
     static let configuration = FuzzTarget.prepared("configuration") { body in
         let registry = try BackendRegistry([
-            .apns, .fcm, .hms, .oneSignal, .idPush(sender: .oneSignal), .altcraft, .chabok, .service, .webPush,
+            .apns, .fcm, .hms, .ruStore, .oneSignal, .idPush(sender: .oneSignal), .altcraft, .chabok, .service,
+            .webPush,
         ])
         try await body { bytes in
             guard !mayRunPrograms(bytes) else { return }

@@ -8,6 +8,7 @@ import ChaparFCM
 import ChaparHMS
 import ChaparIDPush
 import ChaparOneSignal
+import ChaparRuStore
 import ChaparService
 import ChaparTesting
 import ChaparWebPush
@@ -45,6 +46,18 @@ enum PlatformAnswers {
             .hms,
             to: [token(.androidHuawei, "IQAAAA1"), token(.androidHuawei, "IQAAAA2")],
             ["app_id": "1001", "client_secret": "s"]
+        ),
+        target(
+            "rustore",
+            .ruStore,
+            to: [token(.androidRuStore, "r1"), token(.androidRuStore, "r2")],
+            ["project_id": "p", "service_token": "t"]
+        ),
+        target(
+            "rustore-universal",
+            .ruStore,
+            to: [token(.androidRuStoreUniversal, "r1"), .topic("news")],
+            ["project_id": "p", "service_token": "t", "mode": "universal"]
         ),
         target(
             "onesignal",

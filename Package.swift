@@ -76,6 +76,7 @@ let package = Package(
         .library(name: "ChaparAltcraftSDK", targets: ["ChaparAltcraftSDK"]),
         .library(name: "ChaparChabok", targets: ["ChaparChabok"]),
         .library(name: "ChaparChabokSDK", targets: ["ChaparChabokSDK"]),
+        .library(name: "ChaparGorush", targets: ["ChaparGorush"]),
         .library(name: "ChaparReleaseNotes", targets: ["ChaparReleaseNotes"]),
         .library(name: "ChaparReleaseNotesCommand", targets: ["ChaparReleaseNotesCommand"]),
         .library(name: "ChaparService", targets: ["ChaparService"]),
@@ -232,6 +233,7 @@ let package = Package(
         plugin("ChaparAltcraftSDK", at: "Altcraft/SDK", ["ChaparAltcraft", "ChaparComposition", logging]),
         plugin("ChaparChabok", at: "Chabok", ["ChaparOAuth"], exclude: ["SDK", "Simulator"]),
         plugin("ChaparChabokSDK", at: "Chabok/SDK", ["ChaparChabok"]),
+        plugin("ChaparGorush", at: "Gorush", ["ChaparQueue", "ChaparModules"]),
         plugin(
             "ChaparReleaseNotes",
             at: "ReleaseNotes",
@@ -446,7 +448,7 @@ let package = Package(
                 "CChaparBuild", "ChaparCommands", "ChaparAPNs", "ChaparFCM", "ChaparHMS", "ChaparOneSignal",
                 "ChaparIDPush",
                 "ChaparAltcraft",
-                "ChaparChabok",
+                "ChaparChabok", "ChaparGorush",
                 "ChaparReleaseNotes", "ChaparReleaseNotesCommand", "ChaparService",
             ],
             swiftSettings: strict
@@ -585,6 +587,7 @@ let package = Package(
         ),
         pluginTests("ChaparServiceTests", ["ChaparService"]),
         pluginTests("ChaparChabokTests", ["ChaparChabok", "ChaparChabokSDK"]),
+        pluginTests("ChaparGorushTests", ["ChaparGorush", "ChaparModules", "ChaparQueue"]),
         pluginTests("ChaparReleaseNotesTests", ["ChaparReleaseNotes", "ChaparModules", "ChaparQueue"]),
         .testTarget(
             name: "ChaparStoreSQLiteTests",

@@ -4,6 +4,7 @@ import ChaparAltcraft
 import ChaparChabok
 import ChaparCommands
 import ChaparFCM
+import ChaparGorush
 import ChaparHMS
 import ChaparIDPush
 import ChaparOneSignal
@@ -29,7 +30,8 @@ enum Plugins {
             .service,
         ],
         modules: [
-            .releaseNotes
+            .releaseNotes,
+            .gorush,
         ],
         commands: [
             ReleaseNotesCommand.self

@@ -21,7 +21,7 @@ enum Platforms {
 
     /// What the README and the pages of docs speak of and the program lacks: nothing, unless a plugin was deleted.
     static let missing = Set([
-        "apns", "fcm", "hms", "onesignal", "idpush", "altcraft", "chabok", "http", "release_notes",
+        "apns", "fcm", "hms", "onesignal", "idpush", "altcraft", "chabok", "http", "release_notes", "gorush",
     ]).subtracting(registered)
 }
 

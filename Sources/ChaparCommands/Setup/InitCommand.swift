@@ -104,6 +104,7 @@ struct InitCommand: AsyncParsableCommand {
             try GorushFile(from),
             target: file.path,
             hasKey: keyFile != nil,
+            hasDoor: GatewayProgram.current.modules.contains { $0.key == "gorush" },
             environment: ProcessInfo.processInfo.environment
         )
         for remark in conversion.remarks { Shell.complain("not converted: \(remark)") }

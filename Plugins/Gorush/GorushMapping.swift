@@ -17,7 +17,7 @@ struct GorushMapping {
         var error: String
     }
 
-    /// What an entry became.
+    /// The result for an entry.
     struct Result {
         /// Whether its platform is configured: only then its targets count.
         var isConfigured = true
@@ -38,7 +38,7 @@ struct GorushMapping {
         var life: Int64?
     }
 
-    /// An entry that cannot be sent to anybody.
+    /// The reason why an entry is not sent at all.
     struct Refusal: Error {
         var sentence: String
         /// Whether its platform is missing, so that its targets do not count.

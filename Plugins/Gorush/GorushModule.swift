@@ -14,7 +14,7 @@ public struct GorushModule: GatewayModule {
     /// The most notifications that the gateway takes at once.
     private static let maximumMessages = 1000
 
-    /// What its paths begin with.
+    /// The beginning of its paths.
     public let prefix: String
     let options: GorushOptions
     private let resources: [String: Resource]
@@ -32,7 +32,7 @@ public struct GorushModule: GatewayModule {
         self.resources = resources
     }
 
-    /// What a path names.
+    /// The resource that a path names.
     private enum Resource {
         case path(GorushOptions.Path)
         case version

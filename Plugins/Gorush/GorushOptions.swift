@@ -44,7 +44,7 @@ public struct GorushOptions: Sendable {
     /// The time for which gorush asks Huawei to keep a message, in seconds: a day.
     static let huaweiLife: Int64 = 86_400
 
-    /// What stands before each path; empty, or with a slash at its beginning and none at its end.
+    /// The text before each path; empty, or with a slash at its beginning and none at its end.
     var prefix = ""
     /// The paths behind the prefix.
     var paths: [Path: String] = [:]

@@ -22,7 +22,7 @@ struct GorushStatistics {
         return Int64(exactly: sum.rounded()) ?? 0
     }
 
-    /// What platforms accepted, and what they did not.
+    /// The number of messages that platforms accepted, and of those that they did not.
     private func pushes(_ kind: String) -> (accepted: Int64, failed: Int64) {
         let (own, good) = ("kind=\"\(kind)\"", "outcome=\"accepted\"")
         let name = "chapar_deliveries_total"

@@ -205,7 +205,7 @@ public protocol ModuleGate: Sendable {
     func metrics() async -> String
 }
 
-/// What became of one of several notifications that a module sent at once.
+/// The result for one of several notifications that a module sent at once.
 @nonexhaustive
 public enum ModuleAcceptance: Sendable, Equatable {
     /// It is on disk.

@@ -18,8 +18,9 @@ struct FCMTarget: Sendable {
 
         var isToken: Bool { self != .topic && self != .condition }
 
-        /// Whether a recipient can make use of what is meant for devices of a kind; members of topics are of any, and so
-        /// is a token of which the kind is not known.
+        /// Whether a recipient can make use of what is meant for devices of a kind.
+        ///
+        /// Members of topics are of any kind, and so is a token whose kind is not known.
         func includes(_ kind: Class) -> Bool { self == kind || self == .device || !isToken }
 
         /// The part of the project that it belongs to; nil for the rest, which pauses with the backend only.

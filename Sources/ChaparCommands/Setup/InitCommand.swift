@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import ChaparCore
 import ChaparGateway
+import ChaparModules
 
 /// `chapar init`: writes a first configuration, and only one that passes `chapar check`.
 struct InitCommand: AsyncParsableCommand {

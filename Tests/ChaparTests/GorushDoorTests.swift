@@ -358,7 +358,7 @@ struct GorushDoorTests {
         try await SandboxRig.run { rig in
             try Self.door(rig, Self.section)
             let made = try await Program.run(
-                ["keys", "create", "--name", "caller", "--scopes", "send,metrics", "--json"],
+                ["keys", "create", "--name", "caller", "--scope", "send", "--scope", "metrics", "--json"],
                 in: rig.folder
             )
             let key = try #require(

@@ -77,6 +77,7 @@ let package = Package(
         .library(name: "ChaparAltcraftSDK", targets: ["ChaparAltcraftSDK"]),
         .library(name: "ChaparChabok", targets: ["ChaparChabok"]),
         .library(name: "ChaparChabokSDK", targets: ["ChaparChabokSDK"]),
+        .library(name: "ChaparGorush", targets: ["ChaparGorush"]),
         .library(name: "ChaparReleaseNotes", targets: ["ChaparReleaseNotes"]),
         .library(name: "ChaparReleaseNotesCommand", targets: ["ChaparReleaseNotesCommand"]),
         .library(name: "ChaparService", targets: ["ChaparService"]),
@@ -236,6 +237,7 @@ let package = Package(
         plugin("ChaparAltcraftSDK", at: "Altcraft/SDK", ["ChaparAltcraft", "ChaparComposition", logging]),
         plugin("ChaparChabok", at: "Chabok", ["ChaparOAuth"], exclude: ["SDK", "Simulator"]),
         plugin("ChaparChabokSDK", at: "Chabok/SDK", ["ChaparChabok"]),
+        plugin("ChaparGorush", at: "Gorush", ["ChaparQueue", "ChaparModules"]),
         plugin(
             "ChaparReleaseNotes",
             at: "ReleaseNotes",
@@ -464,7 +466,7 @@ let package = Package(
                 "ChaparRuStore",
                 "ChaparIDPush",
                 "ChaparAltcraft",
-                "ChaparChabok",
+                "ChaparChabok", "ChaparGorush",
                 "ChaparReleaseNotes", "ChaparReleaseNotesCommand", "ChaparService",
                 "ChaparWebPush", "ChaparWebPushCommand",
             ],
@@ -606,6 +608,7 @@ let package = Package(
         pluginTests("ChaparServiceTests", ["ChaparService"]),
         pluginTests("ChaparWebPushTests", ["ChaparWebPush", crypto]),
         pluginTests("ChaparChabokTests", ["ChaparChabok", "ChaparChabokSDK"]),
+        pluginTests("ChaparGorushTests", ["ChaparGorush", "ChaparModules", "ChaparQueue"]),
         pluginTests("ChaparReleaseNotesTests", ["ChaparReleaseNotes", "ChaparModules", "ChaparQueue"]),
         .testTarget(
             name: "ChaparStoreSQLiteTests",

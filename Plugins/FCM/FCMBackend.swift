@@ -8,9 +8,9 @@ import Synchronization
 /// The dispatcher, or a caller's own code, sends through it; access tokens, message blocks, limits and the meaning of
 /// refusals are its business. It does not queue and does not retry, with one exception: a message whose access token
 /// was refused is sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase`,
-/// `ios-firebase` and `web-firebase` (a text that begins with `fid:` is an installation ID), topics, and conditions,
-/// which are topics whose text holds quotation marks. Source of all rules: Firebase, "FCM HTTP v1 API" and the pages
-/// around it, read 2026-08.
+/// `ios-firebase`, `web-firebase` and `x-firebase`, which is of any of them (a text that begins with `fid:` is an
+/// installation ID), topics, and conditions, which are topics whose text holds quotation marks. Source of all rules:
+/// Firebase, "FCM HTTP v1 API" and the pages around it, read 2026-08.
 public final class FCMBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "fcm"
@@ -39,7 +39,7 @@ public final class FCMBackend: PushBackend {
     public init(options: FCMOptions, context: BackendContext) throws(HTTPPoolError) {
         self.options = options
         audience = BackendAudience(
-            services: [.androidFirebase, .iOSFirebase, .webFirebase],
+            services: [.androidFirebase, .iOSFirebase, .webFirebase, .anyFirebase],
             forms: [.topic],
             broadcast: options.broadcast
         )

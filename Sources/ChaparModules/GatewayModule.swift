@@ -14,6 +14,17 @@ public protocol GatewayModule: Sendable {
 
     /// Answers a request to one of its endpoints, after the gateway has checked that the caller may use it.
     func answer(_ request: ModuleRequest, through gate: any ModuleGate) async throws(ModuleProblem) -> ModuleAnswer
+
+    /// Returns the answer to a request that was refused, in the module's own form; nil leaves it to the gateway, which
+    /// sends problem details.
+    ///
+    /// Called for every refusal on one of its paths: without a key, beyond a limit, while the gateway stops.
+    func answer(to problem: ModuleProblem) -> ModuleAnswer?
+}
+
+extension GatewayModule {
+    /// Leaves refusals to the gateway.
+    public func answer(to problem: ModuleProblem) -> ModuleAnswer? { nil }
 }
 
 /// The endpoint that a path of a module names, with the access that each method needs.
@@ -25,6 +36,10 @@ public struct ModuleEndpoint: Sendable, Equatable {
         case open
         /// Keys with the scope `read`.
         case read
+        /// Keys with the scope `metrics`, which `read` includes.
+        case metrics
+        /// Keys with the scope `send`.
+        case send
         /// Keys with the scope `admin`; for a path of an app, those that may use every backend of the app.
         case admin
     }
@@ -37,6 +52,15 @@ public struct ModuleEndpoint: Sendable, Equatable {
     ///
     /// Where several apps share the gateway, a key for other apps gets a 404.
     public var app: String?
+    /// Whether a body of any content type is taken, for callers of another system; else it must be JSON.
+    ///
+    /// The requirement of JSON keeps the pages of other sites away. Without it the gateway refuses their requests by
+    /// the header fields that browsers add.
+    public var takesAnyContentType = false
+    /// Whether a key may also be the password of `Authorization: Basic`, for callers that only have an address to set.
+    public var takesBasicCredentials = false
+    /// The largest body, in bytes, below the gateway's own limit.
+    public var largestBody = 1 << 20
 
     /// Makes an endpoint.
     public init(_ pattern: String, _ methods: [String: Access], app: String? = nil) {
@@ -147,8 +171,64 @@ public protocol ModuleGate: Sendable {
     /// Accepts a notification like `POST /v1/notifications`; a repeated key returns the first answer.
     func accept(_ notification: JSONObject, idempotencyKey: String) async throws(PushError) -> NotificationID
 
+    /// Accepts notifications like `POST /v1/notifications/batch`: those that can be accepted, in one commit.
+    ///
+    /// - Parameters:
+    ///   - notifications: At most 1,000 notifications.
+    ///   - idempotencyKey: The caller's key, under which a repetition of `request` gets the first result; nil without.
+    ///   - request: The bytes that a repetition repeats.
+    /// - Returns: A result for each notification, in their order.
+    /// - Throws: The problem of the whole: a full queue, a store that fails, a key that was used with other bytes.
+    ///   Then none is stored.
+    func accept(
+        _ notifications: [JSONObject],
+        idempotencyKey: String?,
+        request: [UInt8]
+    ) async throws(ModuleProblem) -> [ModuleAcceptance]
+
+    /// Waits until the deliveries of notifications have ended, at most for a span.
+    ///
+    /// It ends early when the gateway stops.
+    /// - Returns: The deliveries of each notification, in the order of the recipients.
+    func outcomes(
+        of notifications: [NotificationID],
+        within span: Duration
+    ) async throws(PushError) -> [NotificationID: [ModuleDelivery]]
+
+    /// Returns what is wrong with a token, as a sentence; nil for one that its platform may take.
+    func problem(with token: DeviceToken) -> String?
+
     /// Returns the states of a notification's devices, by their ids within the app; empty when it is no longer stored.
     func states(of notification: NotificationID) async throws(PushError) -> [String: DeliveryState]
+
+    /// Returns the metrics that the caller may see, in the text form of Prometheus.
+    func metrics() async -> String
+}
+
+/// The result for one of several notifications that a module sent at once.
+@nonexhaustive
+public enum ModuleAcceptance: Sendable, Equatable {
+    /// It is on disk.
+    case accepted(NotificationID)
+    /// It was refused, and is not stored; the sentence says why, with the fields.
+    case refused(String)
+}
+
+/// A delivery of a notification that a module sent.
+public struct ModuleDelivery: Sendable, Equatable {
+    /// The recipient.
+    public var recipient: Recipient
+    /// The state.
+    public var state: DeliveryState
+    /// Why it was not accepted, in the platform's words; nil for a delivery that was, or that goes on.
+    public var reason: String?
+
+    /// Makes a delivery.
+    public init(_ recipient: Recipient, _ state: DeliveryState, reason: String? = nil) {
+        self.recipient = recipient
+        self.state = state
+        self.reason = reason
+    }
 }
 
 /// The entry point of a plugin with a module: makes it from its section of a configuration file.

@@ -196,6 +196,9 @@ public final class Sandbox: Sendable {
             files += SandboxReleaseNotes.files
             configuration.text += SandboxReleaseNotes.section
         }
+        if sections?.contains(SandboxGorush.key) ?? true {
+            configuration.text += SandboxGorush.section(written.kinds)
+        }
         let isEmpty = written.kinds.isEmpty && kinds != nil
         if !isEmpty { written.files = try write(files + [configuration], to: directory) }
         return SandboxDescription(

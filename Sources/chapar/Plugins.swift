@@ -4,6 +4,7 @@ import ChaparAltcraft
 import ChaparChabok
 import ChaparCommands
 import ChaparFCM
+import ChaparGorush
 import ChaparHMS
 import ChaparIDPush
 import ChaparOneSignal
@@ -34,7 +35,8 @@ enum Plugins {
             .webPush,
         ],
         modules: [
-            .releaseNotes
+            .releaseNotes,
+            .gorush,
         ],
         commands: [
             ReleaseNotesCommand.self,

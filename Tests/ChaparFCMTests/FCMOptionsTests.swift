@@ -125,7 +125,7 @@ struct FCMOptionsTests {
         let context = BackendContext(name: "android", http: transport, logger: quiet)
         let backend = try #require(BackendFactory.fcm.make(section, context))
         #expect(backend.kind == "fcm")
-        let services: Set<TokenService> = [.androidFirebase, .iOSFirebase, .webFirebase]
+        let services: Set<TokenService> = [.androidFirebase, .iOSFirebase, .webFirebase, .anyFirebase]
         #expect(backend.audience == BackendAudience(services: services, forms: [.topic]))
         #expect(backend.pacing == .perMinute(600_000, rampUp: .seconds(60)))
         #expect(transport.calls.isEmpty)

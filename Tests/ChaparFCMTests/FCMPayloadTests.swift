@@ -41,6 +41,13 @@ struct FCMPayloadTests {
     static let browser = recipient("web:1", .webFirebase)
     static let cases: [Case] = [
         Case(
+            name: "a text to a device of any kind has the blocks of all",
+            notification: PushNotification(title: "A", body: "B"),
+            recipient: recipient("any:1", .anyFirebase),
+            expected:
+                #"{"notification":{"title":"A","body":"B"},"android":{"priority":"HIGH","collapse_key":"<id>","notification":{"tag":"<id>"}},"apns":{"headers":{"apns-push-type":"alert","apns-priority":"10","apns-collapse-id":"<id>"},"payload":{"aps":{}}},"webpush":{"notification":{"tag":"<id>"}},"token":"any:1"}"#
+        ),
+        Case(
             name: "a text to Android",
             notification: PushNotification(title: "A", body: "B"),
             expected:

@@ -120,6 +120,22 @@ final class FakeGate: ModuleGate {
     func states(of notification: NotificationID) async throws(PushError) -> [String: DeliveryState] {
         contents.withLock { $0.states }
     }
+
+    // Release notes send one notification at a time and wait for none.
+    func accept(
+        _ notifications: [JSONObject],
+        idempotencyKey: String?,
+        request: [UInt8]
+    ) async throws(ModuleProblem) -> [ModuleAcceptance] { [] }
+
+    func outcomes(
+        of notifications: [NotificationID],
+        within span: Duration
+    ) async throws(PushError) -> [NotificationID: [ModuleDelivery]] { [:] }
+
+    func problem(with token: DeviceToken) -> String? { nil }
+
+    func metrics() async -> String { "" }
 }
 
 /// A module over documents of a test.

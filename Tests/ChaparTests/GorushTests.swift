@@ -3,7 +3,7 @@ import ChaparCore
 import Testing
 
 /// `chapar init --from` takes a configuration of gorush, and names what it cannot convert.
-@Suite("From gorush", .timeLimit(.minutes(2)), .about("apns", "fcm", "hms"))
+@Suite("From gorush", .timeLimit(.minutes(2)), .about("gorush", "apns", "fcm", "hms"))
 struct GorushTests {
     /// A configuration as gorush's own example writes it, with keys of the sandbox.
     private static let sample = """
@@ -73,7 +73,7 @@ struct GorushTests {
             )
             #expect(!text.contains("planted") && !made.errors.contains("planted") && !made.output.contains("planted"))
             for (line, key) in [
-                (2, "core.address"), (6, "core.sync"), (7, "core.feedback_hook_url"), (12, "grpc.enabled"),
+                (2, "core.address"), (7, "core.feedback_hook_url"), (12, "grpc.enabled"),
                 (24, "queue.engine"), (32, "ios.max_retry"), (33, "ios.max_rety"),
             ] {
                 let mark = "not converted: gorush.yml:\(line):"
@@ -83,6 +83,10 @@ struct GorushTests {
                 #expect(isNamed, "\(key): \(made.errors)")
             }
             #expect(!made.errors.contains("core.worker_num") && !made.errors.contains("api.push_uri"))
+            let door =
+                "gorush: { ios: { production: ios, development: ios-dev, default: production }, android: android, "
+                + "huawei: huawei, sync: true, hide_tokens: true }"
+            #expect(text.contains(door) && !made.errors.contains("core.sync"), "\(text)")
             let checked = try await Program.run(["check", "-c", "new.yaml"], in: folder)
             #expect(checked.status == 0, "\(checked.errors)")
             let again = try await Program.run(Self.convert + topic, in: folder)
@@ -113,6 +117,24 @@ struct GorushTests {
             )
             let file = folder.appending(path: "ios.p8").path
             #expect(try FileManager.default.attributesOfItem(atPath: file)[.posixPermissions] as? Int == 0o600)
+            #expect(try await Program.run(["check", "-c", "new.yaml"], in: folder).status == 0)
+        }
+    }
+
+    @Test("The limits and paths of gorush's API are those of the door")
+    func door() async throws {
+        let text = """
+            core: { address: 127.0.0.1, max_notification: 50 }
+            api: { push_uri: /send, metric_uri: /metrics, stat_app_uri: /api/stat/app }
+            huawei: { enabled: true, appid: "1001", appsecret: planted-secret }
+            android: { enabled: false }
+            """
+        try await Self.with(text) { folder in
+            let made = try await Program.run(Self.convert, in: folder)
+            #expect(made.status == 0 && !made.errors.contains("not converted"), "\(made.errors)")
+            let written = try String(contentsOf: folder.appending(path: "new.yaml"), encoding: .utf8)
+            let door = "gorush: { huawei: huawei, max_notification: 50, paths: { push: \"/send\" } }"
+            #expect(written.contains(door), "\(written)")
             #expect(try await Program.run(["check", "-c", "new.yaml"], in: folder).status == 0)
         }
     }
@@ -162,7 +184,7 @@ struct GorushTests {
                 to: folder.appending(path: "other.yaml")
             )
             let other = try await Program.run([command, "-c", "other.yaml"], in: folder)
-            #expect(!(other.output + other.errors).contains("gorush"), "\(other.errors)")
+            #expect(!(other.output + other.errors).contains("of gorush"), "\(other.errors)")
         }
     }
 

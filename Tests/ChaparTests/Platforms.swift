@@ -22,7 +22,7 @@ enum Platforms {
     /// What the README and the pages of docs speak of and the program lacks: nothing, unless a plugin was deleted.
     static let missing = Set([
         "apns", "fcm", "hms", "rustore", "onesignal", "idpush", "altcraft", "chabok", "http", "webpush",
-        "release_notes",
+        "release_notes", "gorush",
     ]).subtracting(registered)
 }
 

@@ -229,7 +229,7 @@ extension FCMRejections {
         switch context.target {
         case .iOS: return .hold(.iOS, partPause, outcome)
         case .web: return .hold(.web, partPause, outcome)
-        case .android, .topic, .condition: return .final(outcome)
+        case .android, .device, .topic, .condition: return .final(outcome)
         }
     }
 

@@ -11,18 +11,22 @@ struct FCMTarget: Sendable {
         case android
         case iOS
         case web
+        /// A device of any kind: the caller knows the token and not whose it is.
+        case device
         case topic
         case condition
 
         var isToken: Bool { self != .topic && self != .condition }
 
-        /// Whether a recipient can make use of what is meant for devices of a kind; members of topics are of any.
-        func includes(_ device: Class) -> Bool { self == device || !isToken }
+        /// Whether a recipient can make use of what is meant for devices of a kind.
+        ///
+        /// Members of topics are of any kind, and so is a token whose kind is not known.
+        func includes(_ kind: Class) -> Bool { self == kind || self == .device || !isToken }
 
         /// The part of the project that it belongs to; nil for the rest, which pauses with the backend only.
         var part: Part? {
             switch self {
-            case .android: nil
+            case .android, .device: nil
             case .iOS: .iOS
             case .web: .web
             case .topic, .condition: .topics
@@ -63,6 +67,7 @@ struct FCMTarget: Sendable {
         case .token(let token) where token.service == .androidFirebase: self = try Self.token(token.value, .android)
         case .token(let token) where token.service == .iOSFirebase: self = try Self.token(token.value, .iOS)
         case .token(let token) where token.service == .webFirebase: self = try Self.token(token.value, .web)
+        case .token(let token) where token.service == .anyFirebase: self = try Self.token(token.value, .device)
         case .topic(let text) where text.utf8.contains(UInt8(ascii: "'")) || text.utf8.contains(UInt8(ascii: "\"")):
             guard FCMTopic.isCondition(text) else { throw .malformedCondition }
             self.init(kind: .condition, opening: #""condition":""#, value: Self.escaped(text))
@@ -120,6 +125,13 @@ struct FCMTarget: Sendable {
     private static func escaped(_ text: String) -> String {
         String(decoding: JSONValue.string(text).bytes.dropFirst().dropLast(), as: UTF8.self)
     }
+}
+
+extension TokenService {
+    /// Firebase tokens whose platform is not known: they get the blocks of all platforms.
+    ///
+    /// Other systems keep the tokens of an app's Android, Apple and web installations as one list.
+    static let anyFirebase = TokenService(rawValue: "x-firebase")
 }
 
 /// The names and conditions of FCM's topics.

@@ -154,7 +154,7 @@ struct FCMBatch {
         case .unsupported:
             return message(
                 "unsupported_recipient",
-                "FCM takes tokens of android-firebase, ios-firebase and web-firebase, topics and conditions: not "
+                "FCM takes tokens of android-firebase, ios-firebase, web-firebase and x-firebase, topics and conditions: not "
                     + recipient.form.rawValue + (recipient.form == .token ? " of another service." : ".")
             )
         }

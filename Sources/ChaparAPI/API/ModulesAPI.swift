@@ -13,14 +13,15 @@ internal import ChaparQueue
 /// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and
 /// limits, like any other caller.
 package struct ModulesAPI: Sendable {
-    /// The largest body for a module, in bytes.
-    static let maximumBody = 1 << 20
-
     package let notifications: NotificationsAPI
+    private let batches: BatchAPI
+    private let operators: OperatorAPI
 
-    /// Creates the path; `notifications` accepts what modules send.
-    package init(notifications: NotificationsAPI) {
+    /// Creates the path; `notifications` and `batches` accept what modules send, `operators` has the metrics.
+    package init(notifications: NotificationsAPI, batches: BatchAPI, operators: OperatorAPI) {
         self.notifications = notifications
+        self.batches = batches
+        self.operators = operators
     }
 
     /// Returns the routes of a configured module for a path; nil when there are none.
@@ -30,10 +31,16 @@ package struct ModulesAPI: Sendable {
             let routes = found.methods.sorted { $0.key < $1.key }.compactMap { name, access -> Route? in
                 guard let method = HTTPRequest.Method(rawValue: name) else { return nil }
                 return Route(method, found.pattern, Route.Access(access)) { request, _, scope throws(Problem) in
-                    try await answer(request, module, found.app, changes: access == .admin, scope)
+                    try await answer(request, module, found, changes: access == .admin, scope)
                 }
             }
-            return RouteTable.Match(path: found.pattern, routes: routes, values: [])
+            return RouteTable.Match(
+                path: found.pattern,
+                routes: routes,
+                values: [],
+                module: module,
+                takesBasicCredentials: found.takesBasicCredentials
+            )
         }
         return nil
     }
@@ -41,11 +48,11 @@ package struct ModulesAPI: Sendable {
     private func answer(
         _ request: Request,
         _ module: any GatewayModule,
-        _ app: String?,
+        _ endpoint: ModuleEndpoint,
         changes: Bool,
         _ scope: RequestScope
     ) async throws(Problem) -> Response {
-        if let app {
+        if let app = endpoint.app {
             guard scope.snapshot.mayUse(appNamed: app, scope.caller) else { throw .notFound("There is no such app.") }
             // A module's data belong to the app, and to no backend.
             guard !changes || scope.snapshot.mayChange(appNamed: app, scope.caller) else {
@@ -55,8 +62,8 @@ package struct ModulesAPI: Sendable {
         let method = request.method == .head ? HTTPRequest.Method.get : request.method
         guard method != .get else { return try await call(module, request, method, [], scope) }
         guard !notifications.state.isDraining else { throw .draining }
-        try RequestBodyReader.requireJSON(scope.fields)
-        let reader = RequestBodyReader(admission: notifications.admission, scope, limit: Self.maximumBody)
+        if !endpoint.takesAnyContentType { try RequestBodyReader.requireJSON(scope.fields) }
+        let reader = RequestBodyReader(admission: notifications.admission, scope, limit: endpoint.largestBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
             try await call(module, request, method, body, scope)
         }
@@ -78,25 +85,19 @@ package struct ModulesAPI: Sendable {
         )
         let answer: ModuleAnswer
         do throws(ModuleProblem) {
-            answer = try await module.answer(moduleRequest, through: Gate(notifications: notifications, scope: scope))
+            let gate = Gate(notifications: notifications, batches: batches, operators: operators, scope: scope)
+            answer = try await module.answer(moduleRequest, through: gate)
         } catch {
             throw Problem(error)
         }
-        var fields: HTTPFields = [.xContentTypeOptions: "nosniff"]
-        for field in answer.headers {
-            guard let name = HTTPField.Name(field.name) else { continue }
-            fields[name] = field.value
-        }
-        return Response(
-            status: HTTPResponse.Status(code: answer.status),
-            headers: fields,
-            body: ResponseBody(bytes: answer.body)
-        )
+        return Response(answer)
     }
 
     /// The gateway as a module sees it, for one request.
     private struct Gate: ModuleGate {
         let notifications: NotificationsAPI
+        let batches: BatchAPI
+        let operators: OperatorAPI
         let scope: RequestScope
 
         private var gateway: GatewaySnapshot { scope.gateway }
@@ -175,6 +176,124 @@ package struct ModulesAPI: Sendable {
             }
         }
 
+        func accept(
+            _ notifications: [JSONObject],
+            idempotencyKey: String?,
+            request: [UInt8]
+        ) async throws(ModuleProblem) -> [ModuleAcceptance] {
+            let own = RequestScope(
+                snapshot: scope.snapshot,
+                caller: scope.caller,
+                path: scope.path,
+                query: "",
+                fields: [:],
+                peer: scope.peer
+            )
+            let body: JSONValue = ["notifications": .array(notifications.map { .object($0) })]
+            do throws(Problem) {
+                guard !batches.state.isDraining else { throw .draining }
+                var key = try IdempotencyKey(idempotencyKey.map { [$0] } ?? [])
+                key?.request = request
+                return Self.acceptances(in: try await batches.enqueue(body.bytes, key, own).body)
+            } catch {
+                guard error.notifications.isEmpty else {
+                    return error.notifications.map { .refused(Self.sentence($0.title, $0.errors)) }
+                }
+                throw ModuleProblem(error)
+            }
+        }
+
+        /// Reads the answer to a batch.
+        private static func acceptances(in answer: [UInt8]) -> [ModuleAcceptance] {
+            let items = (try? JSONValue(parsing: answer))?["notifications"]?.arrayValue ?? []
+            return items.map { item in
+                if let id = item["id"]?.stringValue.flatMap({ NotificationID($0) }) { return .accepted(id) }
+                let errors = (item["problem"]?["errors"]?.arrayValue ?? []).map { error in
+                    Finding(
+                        pointer: error["pointer"]?.stringValue ?? "#",
+                        code: error["code"]?.stringValue ?? "",
+                        detail: error["detail"]?.stringValue ?? ""
+                    )
+                }
+                return .refused(sentence(item["problem"]?["title"]?.stringValue ?? "Refused", errors))
+            }
+        }
+
+        /// Returns a refusal as one sentence: its fields with what is wrong with each, or the title.
+        private static func sentence(_ title: String, _ errors: [Finding]) -> String {
+            errors.isEmpty ? title : errors.map { "\($0.code): \($0.detail)" }.joined(separator: " ")
+        }
+
+        func outcomes(
+            of notifications: [NotificationID],
+            within span: Duration
+        ) async throws(PushError) -> [NotificationID: [ModuleDelivery]] {
+            let state = self.notifications.state
+            let end = ContinuousClock.now + span
+            var pause = Duration.milliseconds(5)
+            var open = notifications
+            do throws(StoreError) {
+                while !open.isEmpty {
+                    var rest: [NotificationID] = []
+                    for id in open {
+                        let counts = try await state.store.notification(id)?.counts ?? [:]
+                        if counts.contains(where: { $0.value > 0 && !$0.key.isFinal }) { rest.append(id) }
+                    }
+                    open = rest
+                    let left = ContinuousClock.now.duration(to: end)
+                    guard !open.isEmpty, left > .zero, !state.isDraining else { break }
+                    // Longer from time to time: what ends at once is told at once, and what takes long costs little.
+                    guard (try? await Task.sleep(for: min(pause, left))) != nil else { break }
+                    pause = min(pause * 3 / 2, .milliseconds(250))
+                }
+                var outcomes: [NotificationID: [ModuleDelivery]] = [:]
+                for id in notifications { outcomes[id] = try await deliveries(of: id) }
+                return outcomes
+            } catch {
+                throw Self.failed(error)
+            }
+        }
+
+        private func deliveries(of id: NotificationID) async throws(StoreError) -> [ModuleDelivery] {
+            var deliveries: [ModuleDelivery] = []
+            var after: Int64?
+            while true {
+                let page = try await notifications.state.store.deliveries(of: id, after: after, limit: 500)
+                for delivery in page {
+                    deliveries.append(
+                        ModuleDelivery(delivery.recipient, delivery.state, reason: Self.reason(of: delivery))
+                    )
+                }
+                guard page.count == 500, let last = page.last else { return deliveries }
+                after = last.id
+            }
+        }
+
+        /// Returns why a delivery ended without acceptance.
+        private static func reason(of delivery: StoredDelivery) -> String? {
+            switch delivery.state {
+            case .failed, .expired, .cancelled, .unknown:
+                let attempts = StatusAPI.attempts(in: delivery.attemptLog)
+                return attempts.reversed().lazy.compactMap { $0["reason"]?.stringValue }.first
+                    ?? delivery.state.rawValue
+            default: return nil
+            }
+        }
+
+        func problem(with token: DeviceToken) -> String? {
+            guard token.value.utf8.count <= AudienceReader.maximumTokenBytes else {
+                return "malformed_token: it is longer than \(AudienceReader.maximumTokenBytes) bytes"
+            }
+            switch scope.snapshot.tokens.check(token) {
+            case .success: return nil
+            case .failure(let error): return "malformed_token: \(error.problem)"
+            }
+        }
+
+        func metrics() async -> String {
+            String(decoding: await operators.metrics(for: scope), as: UTF8.self)
+        }
+
         private static func failed(_ error: StoreError) -> PushError {
             PushError(.unavailable, "the store failed: \(error)", reason: "store_failed")
         }
@@ -187,7 +306,40 @@ extension Route.Access {
         switch access {
         case .open: self = .open
         case .read: self = .scope(.read)
+        case .metrics: self = .scope(.metrics)
+        case .send: self = .scope(.send)
         case .admin: self = .scope(.admin)
         }
+    }
+}
+
+extension ModuleProblem {
+    /// Converts a refusal of the gateway, for the module whose path was asked.
+    init(_ problem: Problem) {
+        self.init(
+            problem.status.code,
+            problem.code,
+            problem.title,
+            detail: problem.detail,
+            errors: problem.errors,
+            retryAfter: problem.retryAfter
+        )
+    }
+}
+
+extension Response {
+    /// Makes the response of a module's answer, with further header fields of the gateway's.
+    init(_ answer: ModuleAnswer, further: HTTPFields = [:]) {
+        var fields = further
+        fields[.xContentTypeOptions] = "nosniff"
+        for field in answer.headers {
+            guard let name = HTTPField.Name(field.name) else { continue }
+            fields[name] = field.value
+        }
+        self.init(
+            status: HTTPResponse.Status(code: answer.status),
+            headers: fields,
+            body: ResponseBody(bytes: answer.body)
+        )
     }
 }

@@ -85,6 +85,15 @@ package struct OperatorAPI: Sendable {
     ///
     /// A caller whose key names an app or backends gets their numbers, and those of the gateway as a whole.
     package func scrape(_ scope: RequestScope) async -> Response {
+        Response(
+            status: .ok,
+            headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
+            body: ResponseBody(bytes: await metrics(for: scope))
+        )
+    }
+
+    /// Returns the text of ``scrape(_:)``.
+    func metrics(for scope: RequestScope) async -> [UInt8] {
         let snapshot = scope.snapshot
         var depths: [String: QueueDepth]?
         do throws(Problem) {
@@ -108,11 +117,7 @@ package struct OperatorAPI: Sendable {
             certificateNotAfter: snapshot.certificateNotAfter,
             limits: APILimit.allCases.map { ($0.rawValue, snapshot.value(of: $0)) }
         ).write(to: &text)
-        return Response(
-            status: .ok,
-            headers: [.contentType: PrometheusText.contentType, .cacheControl: "no-store"],
-            body: ResponseBody(bytes: text.bytes)
-        )
+        return text.bytes
     }
 
     /// Answers with the backends.

@@ -1,6 +1,8 @@
 package import HTTPTypes
+package import Hummingbird
 internal import ChaparDelivery
 internal import ChaparCore
+internal import ChaparModules
 
 /// The tree of all routes, which finds those of a path.
 ///
@@ -14,6 +16,15 @@ package struct RouteTable: Sendable {
         let routes: [Route]
         /// The variable steps, in their order.
         package let values: [Substring]
+        /// The module that the path belongs to; nil for the gateway's own paths.
+        var module: (any GatewayModule)?
+        /// Whether a key may also be the password of `Authorization: Basic`.
+        package var takesBasicCredentials = false
+
+        /// Returns the answer to a refused request in the form of the path's module; nil for the gateway's own form.
+        package func answer(to problem: Problem) -> Response? {
+            module?.answer(to: ModuleProblem(problem)).map { Response($0, further: problem.headers) }
+        }
 
         /// Returns the route of a method; HEAD uses that of GET.
         package func route(_ method: HTTPRequest.Method) -> Route? {

@@ -22,14 +22,19 @@ struct GorushConversion {
     /// The files of the certificate and its key, where gorush serves HTTPS.
     private var tls: (certificate: String, key: String)?
     private let file: GorushFile
+    /// Whether the program has the module that answers gorush's requests.
+    private let hasDoor: Bool
     /// The folder of the new file.
     private let folder: URL
 
     /// Converts a file for a new configuration at `target`.
     ///
     /// With `hasKey` the new configuration gets an API key; without one it listens on this machine only.
-    init(_ file: GorushFile, target: String, hasKey: Bool, environment: [String: String]) {
+    ///
+    /// With `hasDoor` the program answers gorush's requests, and its callers go on as they are.
+    init(_ file: GorushFile, target: String, hasKey: Bool, hasDoor: Bool, environment: [String: String]) {
         self.file = file
+        self.hasDoor = hasDoor
         folder = URL(filePath: target).deletingLastPathComponent()
         host = "127.0.0.1"
         convertServer(hasKey: hasKey)
@@ -39,6 +44,7 @@ struct GorushConversion {
         convertProxy()
         convertLog()
         convertQueue()
+        if hasDoor { convertDoor() }
         nameTheRest(environment)
         if backends.isEmpty, stops.isEmpty {
             stop("ios.enabled", "no platform is enabled", "Set enabled: true for ios, android or huawei.")
@@ -214,6 +220,50 @@ struct GorushConversion {
         sections.append("queue: { drain: \(seconds) }")
     }
 
+    /// Keys of the module, each with the one of gorush's that it takes the place of.
+    private static let paths = [
+        ("push", "push_uri"), ("stat_app", "stat_app_uri"), ("config", "config_uri"), ("sys_stat", "sys_stat_uri"),
+        ("metric", "metric_uri"), ("health", "health_uri"),
+    ]
+
+    /// Lets the gateway answer the requests of gorush's callers.
+    private mutating func convertDoor() {
+        var parts: [String] = []
+        if backends.contains(where: { $0.kind == "apns" }) {
+            let word = file.isOn("ios.production") ? "production" : "development"
+            parts.append("ios: { production: ios, development: ios-dev, default: \(word) }")
+        }
+        for (platform, kind) in [("android", "fcm"), ("huawei", "hms")]
+        where backends.contains(where: { $0.kind == kind }) {
+            parts.append("\(platform): \(platform)")
+        }
+        guard !parts.isEmpty else { return }
+        if let text = file["core.max_notification"] {
+            if let number = Int(text), (1...500).contains(number) {
+                if number != 100 { parts.append("max_notification: \(number)") }
+            } else {
+                remark("core.max_notification", "is not 1 to 500", "Set gorush.max_notification.")
+            }
+        }
+        if file.isOn("core.sync") { parts.append("sync: true") }
+        if file["log.hide_token"] != nil, file.isOn("log.hide_token") { parts.append("hide_tokens: true") }
+        var paths: [String] = []
+        for (key, name) in Self.paths {
+            guard let path = file["api.\(name)"], path != Self.lost.first(where: { $0.key == "api.\(name)" })?.standard
+            else { continue }
+            paths.append("\(key): \(ConfigurationDraft.scalar(path))")
+        }
+        if !paths.isEmpty { parts.append("paths: { \(paths.joined(separator: ", ")) }") }
+        sections.append("gorush: { \(parts.joined(separator: ", ")) }")
+    }
+
+    /// Whether the module has a counterpart of a key.
+    private func isAtDoor(_ key: String) -> Bool {
+        hasDoor
+            && (["core.max_notification", "core.sync", "log.hide_token"].contains(key)
+                || Self.paths.contains { "api.\($0.1)" == key })
+    }
+
     // MARK: What has no counterpart
 
     /// Keys without a counterpart: the value that needs none, and what is said of any other.
@@ -276,7 +326,7 @@ struct GorushConversion {
             guard let value = file[key] else { continue }
             let isSwitch = ["true", "false"].contains(standard)
             let isUsual = isSwitch ? file.isOn(key) == (standard == "true") : value.lowercased() == standard
-            if !isUsual { remark(key, problem, fix) }
+            if !isUsual, !isAtDoor(key) { remark(key, problem, fix) }
         }
         let known = Self.settled.union(Self.lost.map(\.key))
         for key in file.keys where !known.contains(key) && !Self.engines.contains(where: { key.hasPrefix($0) }) {

@@ -2,6 +2,7 @@ import ArgumentParser
 import Foundation
 import ChaparCore
 import ChaparGateway
+import ChaparModules
 
 /// `chapar init`: writes a first configuration, and only one that passes `chapar check`.
 struct InitCommand: AsyncParsableCommand {
@@ -104,6 +105,7 @@ struct InitCommand: AsyncParsableCommand {
             try GorushFile(from),
             target: file.path,
             hasKey: keyFile != nil,
+            hasDoor: GatewayProgram.current.modules.contains { $0.key == "gorush" },
             environment: ProcessInfo.processInfo.environment
         )
         for remark in conversion.remarks { Shell.complain("not converted: \(remark)") }

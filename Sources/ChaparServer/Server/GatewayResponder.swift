@@ -83,7 +83,7 @@ package final class GatewayResponder: HTTPResponder {
             logger: logger
         )
         table = RouteTable(handlers, build: build)
-        modules = ModulesAPI(notifications: notifications)
+        modules = ModulesAPI(notifications: notifications, batches: batches, operators: handlers.operators)
         own = OwnEndpoints(
             statuses: handlers.statuses,
             devices: handlers.devices,
@@ -129,6 +129,7 @@ package final class GatewayResponder: HTTPResponder {
             trace.isGuess = error.isGuess
             trace.key = error.keyName ?? trace.key
             response = refuse(error, path, trace.requestID)
+            if let own = match?.answer(to: error) { response = own }
         }
         let duration = start.duration(to: .now)
         record(request, match, trace, response, duration)
@@ -152,7 +153,8 @@ package final class GatewayResponder: HTTPResponder {
         _ trace: inout Trace
     ) async throws(Problem) -> Response {
         let route = match?.route(request.method)
-        let fields = CallerFields(request.head)
+        var fields = CallerFields(request.head)
+        if match?.takesBasicCredentials ?? false { try fields.takeBasicCredentials() }
         let peer = snapshot.peer(connected, forwardedFor: fields.forwardedFor)
         trace.peer = peer
         let caller = try caller(of: fields, route, snapshot, &trace)

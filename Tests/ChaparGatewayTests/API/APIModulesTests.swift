@@ -3,6 +3,7 @@ import HTTPTypes
 import ChaparCore
 import ChaparModules
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 
@@ -127,5 +128,126 @@ struct APIModulesTests {
         #expect(wrong.text == "invalid-request invalid_request")
         let plain: HTTPFields = [.contentType: "text/plain"]
         #expect(try await harness.send(.post, "/v1/echo/open", "{}", headers: plain).status == 415)
+    }
+
+    /// The module of another system's callers: any content type, Basic credentials, refusals of its own form.
+    struct Door: GatewayModule {
+        let prefix = "/door/"
+        let span: Duration
+
+        func endpoint(_ path: Substring) -> ModuleEndpoint? {
+            guard path == "/door/send" else { return nil }
+            var endpoint = ModuleEndpoint("/door/send", ["POST": .send, "GET": .metrics])
+            endpoint.takesAnyContentType = true
+            endpoint.takesBasicCredentials = true
+            endpoint.largestBody = 4096
+            return endpoint
+        }
+
+        func answer(_ request: ModuleRequest, through gate: any ModuleGate) async throws(ModuleProblem) -> ModuleAnswer
+        {
+            guard request.method == "POST" else {
+                return ModuleAnswer(200, body: Array(await gate.metrics().utf8))
+            }
+            let list = (try? JSONValue(parsing: request.body))?.arrayValue?.compactMap(\.objectValue) ?? []
+            let key = request.header("idempotency-key")
+            let results = try await gate.accept(list, idempotencyKey: key, request: request.body)
+            var lines: [String] = []
+            for result in results {
+                switch result {
+                case .refused(let sentence): lines.append(sentence)
+                case .accepted(let id):
+                    let ends = try? await gate.outcomes(of: [id], within: span)
+                    let states = (ends?[id] ?? []).map { "\($0.state.rawValue) \($0.reason ?? "-")" }
+                    lines.append(states.joined(separator: ","))
+                @unknown default: break
+                }
+            }
+            lines.append(gate.problem(with: DeviceToken(" ", service: .iOSAPNs)) ?? "good")
+            return ModuleAnswer(200, body: Array(lines.joined(separator: "\n").utf8))
+        }
+
+        func answer(to problem: ModuleProblem) -> ModuleAnswer? {
+            ModuleAnswer(problem.status, body: Array("own \(problem.code)".utf8))
+        }
+    }
+
+    private static func door(
+        _ span: Duration = .milliseconds(50),
+        keys: [GatewayConfiguration.APIKey] = []
+    ) -> APIHarness {
+        APIHarness(platforms: [("ios", StubBackend.ios)], modules: [Door(span: span)], keys: keys)
+    }
+
+    @Test("A module may take any content type and a key as a password, and words its refusals")
+    func foreignCallers() async throws {
+        let harness = Self.door(keys: [APIHarness.key("s", [.send]), APIHarness.key("m", [.metrics])])
+        let plain: HTTPFields = [.contentType: "text/plain"]
+        func send(_ authorization: String?, _ more: [(String, String)] = []) async throws -> APIHarness.Reply {
+            var headers = plain
+            headers[.authorization] = authorization
+            for (name, value) in more { headers[HTTPField.Name(name) ?? .accept] = value }
+            return try await harness.send(.post, "/door/send", "[\(APIHarness.sample())]", headers: headers)
+        }
+        func basic(_ text: String) -> String { "Basic " + Data(text.utf8).base64EncodedString() }
+        for good in ["Bearer chp_s", basic("push:chp_s"), basic("chp_s:"), basic("chp_s")] {
+            #expect(try await send(good).status == 200, "\(good)")
+        }
+        for wrong in [nil, "Bearer chp_x", basic("push:chp_x"), basic("chp_s:x"), "Basic ***"] {
+            let answer = try await send(wrong)
+            #expect(answer.status == 401 && answer.text == "own unauthorized", "\(wrong ?? "none")")
+        }
+        #expect(try await send(basic("push:chp_m")).text == "own forbidden")
+        // A browser adds such credentials to the requests of any page.
+        for field in [("Origin", "https://other.example"), ("Sec-Fetch-Site", "cross-site")] {
+            let answer = try await send(basic("push:chp_s"), [field])
+            #expect(answer.status == 403 && answer.text == "own cross_site")
+        }
+        #expect(try await send("Bearer chp_s", [("Origin", "https://other.example")]).status == 200)
+        let large = String(repeating: " ", count: 5000)
+        let tooLarge = try await harness.send(.post, "/door/send", large, headers: APIHarness.bearer("s"))
+        #expect(tooLarge.status == 413 && tooLarge.text.hasPrefix("own "))
+        let metrics = try await harness.send(.get, "/door/send", headers: APIHarness.bearer("m"))
+        #expect(metrics.status == 200 && metrics.text.contains("chapar_notifications_accepted_total"))
+    }
+
+    @Test("A module sends many notifications at once: each has its result, and a repetition gets the first one")
+    func many() async throws {
+        let harness = Self.door()
+        let wrong = #"{"to":{"tokens":[{"token":"4f1c","service":"ios-apns"}]},"content":{"badge":-1}}"#
+        let body = "[\(APIHarness.sample()),\(wrong)]"
+        let headers: HTTPFields = [HTTPField.Name("Idempotency-Key") ?? .accept: "k"]
+        let first = try await harness.send(.post, "/door/send", body, headers: headers)
+        let lines = first.text.split(separator: "\n")
+        #expect(lines.count == 3 && lines[0] == "queued -", "\(first.text)")
+        #expect(lines[1].contains("badge") || lines[1].contains("out_of_range"), "\(first.text)")
+        #expect(lines[2] == "malformed_token: it is blank")
+        let again = try await harness.send(.post, "/door/send", body, headers: headers)
+        #expect(again.text == first.text)
+        let other = try await harness.send(.post, "/door/send", "[\(APIHarness.sample())]", headers: headers)
+        #expect(other.status == 422 && other.text.hasPrefix("own "))
+        let none = try await harness.send(.post, "/door/send", "[\(wrong)]")
+        #expect(none.status == 200 && none.text.split(separator: "\n")[0] == lines[1])
+        #expect(harness.store.accepted.count == 1)
+    }
+
+    @Test("A wait for outcomes ends when they are there, and at its end without them")
+    func outcomes() async throws {
+        let harness = Self.door(.seconds(20))
+        async let answer = harness.send(.post, "/door/send", "[\(APIHarness.sample())]")
+        let end = ContinuousClock.now + .seconds(10)
+        var claims: [ClaimedDelivery] = []
+        while claims.isEmpty, ContinuousClock.now < end {
+            claims = try await harness.store.claim(backend: "ios", limit: 1, wait: .milliseconds(50))
+        }
+        let claim = try #require(claims.first)
+        let attempt = #"{"outcome":"refused","reason":"Unregistered"}"#
+        let start = ContinuousClock.now
+        try await harness.store.record([
+            Resolution(of: claim, .end(.failed), attempt: Array(attempt.utf8), event: Array("{}".utf8))
+        ])
+        #expect(try await answer.text.hasPrefix("failed Unregistered"))
+        let short = try await Self.door(.milliseconds(200)).send(.post, "/door/send", "[\(APIHarness.sample())]")
+        #expect(start.duration(to: .now) < .seconds(10) && short.text.hasPrefix("queued -"))
     }
 }

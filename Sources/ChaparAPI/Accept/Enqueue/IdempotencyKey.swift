@@ -15,6 +15,8 @@ package struct IdempotencyKey: Sendable, Hashable {
 
     /// The key, as the caller chose it.
     let value: String
+    /// The bytes that a repetition repeats, where they are not the body that was accepted.
+    var request: [UInt8]?
 
     /// Reads the field, which may occur once; nil without one.
     ///
@@ -38,7 +40,7 @@ package struct IdempotencyKey: Sendable, Hashable {
         var hash = SHA256()
         hash.update(data: Array(path.utf8))
         hash.update(data: [UInt8(ascii: "\n")])
-        hash.update(data: body)
+        hash.update(data: request ?? body)
         return IdempotencyEntry(
             caller: caller,
             key: value,

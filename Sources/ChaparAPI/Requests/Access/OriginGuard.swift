@@ -1,3 +1,4 @@
+internal import Foundation
 package import HTTPTypes
 internal import Hummingbird
 internal import ChaparDelivery
@@ -43,6 +44,21 @@ extension CallerFields {
         fetchSite = head.headerFields[.secFetchSite]
         isForwarded = head.headerFields.contains { Self.isOfProxy($0.name.rawName) }
         forwardedFor = head.headerFields[values: .xForwardedFor]
+    }
+
+    /// Reads `Authorization: Basic` as the API key that is its password, or the user's name where there is no password.
+    ///
+    /// A browser adds such credentials by itself to what any page sends, so requests of pages of other sites are
+    /// refused. Any other value stays as it is.
+    package mutating func takeBasicCredentials() throws(Problem) {
+        guard let field = authorization, field.prefix(6).lowercased() == "basic ",
+            let data = Data(base64Encoded: String(field.dropFirst(6).drop { $0 == " " })),
+            let text = String(validating: data, as: UTF8.self)
+        else { return }
+        guard origin == nil, fetchSite == nil || fetchSite == "none" else { throw .crossSite }
+        let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+        let key = parts.count > 1 && !parts[1].isEmpty ? parts[1] : parts[0]
+        authorization = "Bearer \(key)"
     }
 
     /// Whether proxies write a field of this name.

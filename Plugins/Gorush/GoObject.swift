@@ -1,0 +1,116 @@
+import ChaparCore
+
+/// A JSON object as Go reads one into a structure: names in any case, `null` as if the member were absent, unknown
+/// members left aside, and a value of another type as an error of the whole body.
+struct GoObject {
+    /// The type of a value is not the one that gorush reads.
+    struct WrongType: Error {}
+
+    /// The members by their names in lower case; of names that differ in case only the last one counts.
+    private var members: [String: JSONValue] = [:]
+    /// The object as it was written.
+    let written: JSONObject
+
+    init(_ object: JSONObject) {
+        written = object
+        for (name, value) in object where value != .null { members[name.lowercased()] = value }
+    }
+
+    /// Returns a member whatever its type is.
+    func value(_ name: String) -> JSONValue? { members[name] }
+
+    func text(_ name: String) throws(WrongType) -> String? {
+        guard let value = members[name] else { return nil }
+        guard let text = value.stringValue else { throw WrongType() }
+        return text
+    }
+
+    /// Returns a text that is not empty: to Go an empty text and an absent one are the same.
+    func someText(_ name: String) throws(WrongType) -> String? {
+        try text(name).flatMap { $0.isEmpty ? nil : $0 }
+    }
+
+    func flag(_ name: String) throws(WrongType) -> Bool {
+        guard let value = members[name] else { return false }
+        guard case .bool(let flag) = value else { throw WrongType() }
+        return flag
+    }
+
+    func integer(_ name: String) throws(WrongType) -> Int64? {
+        guard let value = members[name] else { return nil }
+        guard case .integer(let number) = value else { throw WrongType() }
+        return number
+    }
+
+    /// Returns a number as it was written.
+    func number(_ name: String) throws(WrongType) -> JSONValue? {
+        guard let value = members[name] else { return nil }
+        switch value {
+        case .integer, .double: return value
+        default: throw WrongType()
+        }
+    }
+
+    func object(_ name: String) throws(WrongType) -> JSONObject? {
+        guard let value = members[name] else { return nil }
+        guard let object = value.objectValue else { throw WrongType() }
+        return object
+    }
+
+    /// Returns a list of texts; in a list `null` is an empty text.
+    func texts(_ name: String) throws(WrongType) -> [String]? {
+        guard let value = members[name] else { return nil }
+        guard let list = value.arrayValue else { throw WrongType() }
+        var texts: [String] = []
+        texts.reserveCapacity(list.count)
+        for element in list {
+            if element == .null {
+                texts.append("")
+            } else if let text = element.stringValue {
+                texts.append(text)
+            } else {
+                throw WrongType()
+            }
+        }
+        return texts
+    }
+}
+
+/// The first JSON value of a body; what stands after it is not looked at, as Go's decoder does it.
+enum GoBody {
+    /// Returns the value; nil when the body does not begin with a JSON value.
+    static func firstValue(_ body: [UInt8]) -> JSONValue? {
+        if let whole = try? JSONValue(parsing: body) { return whole }
+        guard let end = endOfFirst(body), end < body.count else { return nil }
+        return try? JSONValue(parsing: Array(body[..<end]))
+    }
+
+    /// Returns the end of an object or a list at the beginning; nil when there is none.
+    private static func endOfFirst(_ body: [UInt8]) -> Int? {
+        var depth = 0
+        var isText = false
+        var isEscaped = false
+        for (place, byte) in body.enumerated() {
+            if isText {
+                if isEscaped {
+                    isEscaped = false
+                } else if byte == UInt8(ascii: "\\") {
+                    isEscaped = true
+                } else if byte == UInt8(ascii: "\"") {
+                    isText = false
+                }
+                continue
+            }
+            switch byte {
+            case UInt8(ascii: "\""): isText = true
+            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "}"), UInt8(ascii: "]"):
+                depth -= 1
+                if depth == 0 { return place + 1 }
+                if depth < 0 { return nil }
+            default: break
+            }
+        }
+        return nil
+    }
+}

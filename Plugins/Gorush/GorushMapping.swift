@@ -1,0 +1,196 @@
+import ChaparCore
+
+/// Turns entries of gorush's requests into notifications of the API.
+///
+/// Each platform has a file of its own with its fields. What gorush leaves out for a platform is left out here too.
+struct GorushMapping {
+    /// A notification of the API, and whom it goes to.
+    struct Message {
+        var notification: JSONObject
+        /// The tokens, as the caller wrote them; one empty text for a topic or a condition.
+        var tokens: [String]
+    }
+
+    /// Why a target of an entry gets nothing.
+    struct Failure: Error, Equatable {
+        var token: String
+        var error: String
+    }
+
+    /// The result for an entry.
+    struct Result {
+        /// Whether its platform is configured: only then its targets count.
+        var isConfigured = true
+        var messages: [Message] = []
+        var failures: [Failure] = []
+    }
+
+    /// A notification that is being put together.
+    struct Draft {
+        var backend = ""
+        var service: TokenService
+        /// The word under which `overrides` has the platform's own members.
+        var kind: String
+        var content = JSONObject()
+        var options = JSONObject()
+        var overrides = JSONObject()
+        /// The time to live that the entry asks for, in seconds.
+        var life: Int64?
+    }
+
+    /// The reason why an entry is not sent at all.
+    struct Refusal: Error {
+        var sentence: String
+        /// Whether its platform is missing, so that its targets do not count.
+        var isUnconfigured = false
+    }
+
+    /// The most tokens of one notification of the API.
+    static let tokensPerMessage = 10_000
+
+    let options: GorushOptions
+    /// The backends that the caller may use.
+    let backends: Set<String>
+    /// The time, in seconds since 1970.
+    let now: Int64
+    /// Returns what is wrong with a token; nil for one that may be sent to.
+    let problem: (DeviceToken) -> String?
+
+    /// Maps an entry.
+    func map(_ entry: GorushEntry) -> Result {
+        var result = Result()
+        do throws(Refusal) {
+            let draft = try draft(entry)
+            guard backends.contains(draft.backend) else {
+                throw Refusal(
+                    sentence: "The backend \"\(draft.backend)\" of this platform is not configured.",
+                    isUnconfigured: true
+                )
+            }
+            try audiences(of: entry, draft, into: &result)
+        } catch {
+            result.isConfigured = !error.isUnconfigured
+            let tokens = error.isUnconfigured || entry.recipients.isEmpty ? [""] : entry.recipients
+            result.failures = tokens.map { Failure(token: $0, error: error.sentence) }
+        }
+        return result
+    }
+
+    private func draft(_ entry: GorushEntry) throws(Refusal) -> Draft {
+        guard let platform = entry.platform else {
+            throw Refusal(sentence: "The platform must be 1 (iOS), 2 (Android) or 3 (Huawei).", isUnconfigured: true)
+        }
+        var draft =
+            switch platform {
+            case .apple: try apple(entry)
+            case .google: try google(entry)
+            case .huawei: try huawei(entry)
+            }
+        // Not of today's gorush, which sends for real: who writes it does not want that.
+        if entry.object.value("dry_run") == .bool(true) { draft.options["dry_run"] = true }
+        draft.options["ttl"] = .integer(min(max(0, draft.life ?? defaultLife(platform)), GorushOptions.longestLife))
+        return draft
+    }
+
+    private func defaultLife(_ platform: GorushEntry.Platform) -> Int64 {
+        platform == .huawei ? min(GorushOptions.huaweiLife, options.defaultLife) : options.defaultLife
+    }
+
+    /// Reads the priority; the word's case does not matter.
+    func priority(_ entry: GorushEntry) throws(Refusal) -> String? {
+        guard let word = entry.priority?.lowercased() else { return nil }
+        guard ["normal", "high"].contains(word) else {
+            throw Refusal(sentence: "unknown_priority: \"\(entry.priority ?? "")\" is not normal or high.")
+        }
+        return word
+    }
+
+    /// The caller's own id of an entry and Apple's, which come back with the notification.
+    ///
+    /// The one place where `notif_id` is written.
+    private static func metadata(_ entry: GorushEntry) -> JSONObject {
+        var metadata = JSONObject()
+        metadata["notif_id"] = entry.notifID.map { .string($0) }
+        if let id = entry.object.value("apns_id"), entry.platform == .apple { metadata["apns_id"] = id }
+        return metadata
+    }
+
+    // MARK: Whom it goes to
+
+    private func audiences(of entry: GorushEntry, _ draft: Draft, into result: inout Result) throws(Refusal) {
+        let hasTopic = entry.platform != .apple && (entry.topic != nil || entry.condition != nil)
+        if hasTopic, entry.topic != nil, entry.condition != nil {
+            throw Refusal(sentence: "topic_and_condition: An entry goes to a topic or to a condition, not to both.")
+        }
+        guard hasTopic || !entry.recipients.isEmpty else {
+            throw Refusal(
+                sentence: "no_target: The entry has no tokens"
+                    + (entry.platform == .apple ? "." : ", no topic and no condition.")
+            )
+        }
+        var good: [String] = []
+        good.reserveCapacity(entry.recipients.count)
+        for token in entry.recipients {
+            if let problem = problem(DeviceToken(token, service: draft.service)) {
+                result.failures.append(Failure(token: token, error: problem))
+            } else {
+                good.append(token)
+            }
+        }
+        var start = 0
+        while start < good.count {
+            let tokens = Array(good[start..<min(start + Self.tokensPerMessage, good.count)])
+            let list = tokens.map { ["token": .string($0), "service": .string(draft.service.rawValue)] as JSONValue }
+            result.messages.append(message(draft, entry, to: ["tokens": .array(list)], tokens))
+            start += tokens.count
+        }
+        guard hasTopic else { return }
+        if let topic = entry.topic {
+            let name = topic.hasPrefix("/topics/") ? String(topic.dropFirst(8)) : topic
+            result.messages.append(message(draft, entry, to: ["topic": .string(name)], [""]))
+        } else if let condition = entry.condition {
+            // The API tells a condition from a topic by its quotation marks.
+            guard condition.contains("'") || condition.contains("\"") else {
+                result.failures.append(
+                    Failure(token: "", error: "malformed_condition: A condition looks like 'news' in topics.")
+                )
+                return
+            }
+            result.messages.append(message(draft, entry, to: ["topic": .string(condition)], [""]))
+        }
+    }
+
+    private func message(_ draft: Draft, _ entry: GorushEntry, to: JSONValue, _ tokens: [String]) -> Message {
+        var notification: JSONObject = ["to": to, "backend": .string(draft.backend)]
+        if !draft.content.isEmpty { notification["content"] = .object(draft.content) }
+        notification["options"] = .object(draft.options)
+        if !draft.overrides.isEmpty { notification["overrides"] = [draft.kind: .object(draft.overrides)] }
+        let metadata = Self.metadata(entry)
+        if !metadata.isEmpty { notification["metadata"] = .object(metadata) }
+        return Message(notification: notification, tokens: tokens)
+    }
+}
+
+extension GoObject {
+    /// Returns a member whose type was checked when the entry was read; of another type it counts as absent.
+    func string(_ name: String) -> String? { value(name)?.stringValue.flatMap { $0.isEmpty ? nil : $0 } }
+}
+
+extension JSONObject {
+    /// Sets a value in objects within objects, which are made where they are missing; nil sets nothing.
+    mutating func put(_ value: JSONValue?, at path: String...) { put(value, at: path[...]) }
+
+    private mutating func put(_ value: JSONValue?, at path: ArraySlice<String>) {
+        guard let value, let name = path.first else { return }
+        guard path.count > 1 else { return self[name] = value }
+        var inner = self[name]?.objectValue ?? JSONObject()
+        inner.put(value, at: path.dropFirst())
+        self[name] = .object(inner)
+    }
+
+    /// Lays an object's members over the one under a name.
+    mutating func lay(_ object: JSONObject?, over name: String) {
+        guard let object else { return }
+        self[name] = .object((self[name]?.objectValue ?? JSONObject()).merging(object))
+    }
+}

@@ -19,7 +19,7 @@ import Synchronization
 /// used after the end still reports an outcome for every recipient: a refusal, since nothing was sent.
 public final class PushClient: Sendable {
     /// The backends by name.
-    typealias Owned = [String: any PushBackend]
+    package typealias Owned = [String: any PushBackend]
 
     private enum State {
         case running(Owned)
@@ -170,7 +170,7 @@ public final class PushClient: Sendable {
     /// The backends that were made with the client, by name.
     ///
     /// Throws after the client's end.
-    var owned: Owned {
+    package var owned: Owned {
         get throws {
             try state.withLock { state in
                 guard case .running(let owned) = state else { throw Self.ended }

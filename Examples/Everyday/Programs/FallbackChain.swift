@@ -10,11 +10,11 @@ func fallbackChain(
     devices: RecipientResolver
 ) async throws {
     try await PushClient.run(logger: Logger(label: "shop")) { client in
-        let ios = NamedBackend("ios", try client.add(apple, as: "ios").breaking())
-        let android = NamedBackend("android", try client.add(google, as: "android").breaking())
-        let text = NamedBackend("sms", try client.add(sms, as: "sms"))
-        let retry = RetryPolicy(maximumAttempts: 4)
-        let anywhere = FallbackBackend([ios, android, text], onUnknown: .wait, retry: retry, resolver: devices)
-        print("ada:", await anywhere.send(PushNotification(body: "Your code is 1234"), to: .device("ada")).isAccepted)
+        try client.add(apple.breaking(), as: "ios")
+        try client.add(google.breaking(), as: "android")
+        try client.add(sms, as: "sms")
+        let plan = DeliveryPlan.firstOf("ios", "android", "sms").movingOn(after: .seconds(10)).onUnknown(.wait)
+        let all = try client.add(plan, as: "all", retry: RetryPolicy(maximumAttempts: 4), resolver: devices)
+        print("ada:", await all.send(PushNotification(body: "Your code is 1234"), to: .device("ada")).isAccepted)
     }
 }

@@ -57,6 +57,7 @@ let package = Package(
     platforms: [.macOS(.v15)],
     products: [
         .executable(name: "chapar", targets: ["chapar"]),
+        .library(name: "ChaparClient", targets: ["ChaparClient"]),
         .library(name: "ChaparCore", targets: ["ChaparCore"]),
         .library(name: "ChaparJSON", targets: ["ChaparJSON"]),
         .library(name: "ChaparComposition", targets: ["ChaparComposition"]),
@@ -207,6 +208,17 @@ let package = Package(
             swiftSettings: strict
         ),
 
+        // What programs that send import beside the platforms.
+        .target(
+            name: "ChaparClient",
+            dependencies: [
+                "ChaparHTTP", "ChaparComposition", "ChaparCore",
+                .target(name: "ChaparObservability", condition: .when(traits: ["ObservabilitySupport"])),
+                .product(name: "Logging", package: "swift-log"),
+            ],
+            swiftSettings: strict
+        ),
+
         // The platforms, one folder each (Plugins/README.md); SDK folders are the faces of vendors' client libraries.
         plugin(
             "ChaparAPNs",
@@ -328,8 +340,8 @@ let package = Package(
         .target(
             name: "ChaparGateway",
             dependencies: [
-                "ChaparServer", "ChaparAPI", "ChaparDelivery", "ChaparCore", "ChaparComposition", "ChaparQueue",
-                "ChaparModules",
+                "ChaparClient", "ChaparServer", "ChaparAPI", "ChaparDelivery", "ChaparCore", "ChaparComposition",
+                "ChaparQueue", "ChaparModules",
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
@@ -391,8 +403,8 @@ let package = Package(
         .target(
             name: "ChaparSandbox",
             dependencies: [
-                "ChaparCore", "ChaparSimulator", "ChaparAPNsSimulator", "ChaparFCMSimulator", "ChaparHMSSimulator",
-                "ChaparRuStoreSimulator",
+                "ChaparClient", "ChaparCore", "ChaparSimulator", "ChaparAPNsSimulator", "ChaparFCMSimulator",
+                "ChaparHMSSimulator", "ChaparRuStoreSimulator",
                 "ChaparOneSignalSimulator", "ChaparAltcraftSimulator", "ChaparChabokSimulator",
                 "ChaparServiceSimulator", "ChaparReleaseNotesSimulator", "ChaparOAuthSimulator",
                 "ChaparWebPushSimulator",
@@ -488,6 +500,30 @@ let package = Package(
             path: "Examples/ComposeInCode",
             swiftSettings: strict
         ),
+        // Ten everyday programs, of at most fifteen lines each (`.ci/everyday`): nine in one executable, one a test.
+        .executableTarget(
+            name: "Everyday",
+            dependencies: [
+                "ChaparClient", "ChaparOAuth", "ChaparAPNs", "ChaparFCM", "ChaparHMS", "ChaparService",
+                "ChaparGateway", "ChaparStoreSQLite", "ChaparSandbox",
+                .product(name: "CoreMetrics", package: "swift-metrics", condition: observability),
+                .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
+                .product(name: "InMemoryTracing", package: "swift-distributed-tracing", condition: observability),
+                .product(name: "MetricsTestKit", package: "swift-metrics", condition: observability),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: lifecycle),
+                .product(name: "Tracing", package: "swift-distributed-tracing", condition: observability),
+                .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: lifecycle),
+            ],
+            path: "Examples/Everyday",
+            exclude: ["Tests"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "EverydayTests",
+            dependencies: ["ChaparClient", "ChaparAPNs", "ChaparSandbox"],
+            path: "Examples/Everyday/Tests",
+            swiftSettings: strict
+        ),
         // A Hummingbird application with a gateway within.
         .executableTarget(
             name: "Embedded",
@@ -525,6 +561,11 @@ let package = Package(
         .testTarget(
             name: "ChaparJSONTests",
             dependencies: ["ChaparCore", "ChaparJSON"],
+            swiftSettings: strict
+        ),
+        .testTarget(
+            name: "ChaparClientTests",
+            dependencies: ["ChaparClient"],
             swiftSettings: strict
         ),
         .testTarget(

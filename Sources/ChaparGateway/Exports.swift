@@ -1,3 +1,5 @@
 @_exported public import ChaparAPI
+@_exported public import ChaparClient
 @_exported public import ChaparDelivery
+@_exported public import ChaparQueue
 @_exported public import ChaparServer

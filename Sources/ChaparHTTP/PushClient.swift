@@ -19,7 +19,7 @@ import Synchronization
 /// used after the end still reports an outcome for every recipient: a refusal, since nothing was sent.
 public final class PushClient: Sendable {
     /// The backends by name.
-    typealias Owned = [String: any PushBackend]
+    package typealias Owned = [String: any PushBackend]
 
     private enum State {
         case running(Owned)
@@ -115,6 +115,27 @@ public final class PushClient: Sendable {
         return backend
     }
 
+    /// Makes the backend of an account, as ``add(as:state:_:)`` does.
+    ///
+    /// ```swift
+    /// let android = try client.add(.fcm(serviceAccount: json), as: "android")
+    /// ```
+    ///
+    /// - Parameters:
+    ///   - account: The account, by a plugin's function for it.
+    ///   - name: The backend's name in logs and for ``post(_:to:via:options:)``; no other backend of the client has it.
+    ///   - state: The store for small values that survive a restart; nothing is kept without one.
+    /// - Returns: The backend.
+    /// - Throws: What the account throws, or `HTTPPoolError` for a name that is taken and after the client's end.
+    @discardableResult
+    public func add<Backend: PushBackend>(
+        _ account: PushAccount<Backend>,
+        as name: String,
+        state: (any StateStore)? = nil
+    ) throws -> Backend {
+        try add(as: name, state: state) { try account.backend($0) }
+    }
+
     /// Shuts a backend down and forgets it, so that its name is free.
     ///
     /// Messages in flight get `grace`; in a cancelled task they get none. A name that no backend has is ignored.
@@ -149,7 +170,7 @@ public final class PushClient: Sendable {
     /// The backends that were made with the client, by name.
     ///
     /// Throws after the client's end.
-    var owned: Owned {
+    package var owned: Owned {
         get throws {
             try state.withLock { state in
                 guard case .running(let owned) = state else { throw Self.ended }

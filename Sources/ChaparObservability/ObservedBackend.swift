@@ -66,6 +66,19 @@ extension PushBackend {
     }
 }
 
+extension PushAccount {
+    /// Returns the account with the sends of its backend counted and traced, under the name that it is added with.
+    ///
+    /// - Parameter metrics: The factory of the counters; by default the program's own of swift-metrics when the backend
+    ///   is made.
+    /// - Returns: The account of the observed backends.
+    public func observed(metrics: (any MetricsFactory)? = nil) -> PushAccount<ObservedBackend> {
+        map { backend, context in
+            ObservedBackend(backend, name: context.name, metrics: metrics ?? MetricsSystem.factory)
+        }
+    }
+}
+
 /// The counters of one backend, made on first use.
 private final class SendMetrics: Sendable {
     private struct Key: Hashable {

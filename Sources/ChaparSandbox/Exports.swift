@@ -1,4 +1,5 @@
-// Tests and programs that import ChaparSandbox have all simulators, and the kit that they are written with.
+// Who imports ChaparSandbox has all simulators, the kit that they are written with, and the client that sends to them.
+@_exported public import ChaparClient
 @_exported public import ChaparSimulator
 @_exported public import ChaparAPNsSimulator
 @_exported public import ChaparFCMSimulator

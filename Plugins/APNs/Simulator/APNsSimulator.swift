@@ -88,6 +88,19 @@ public final class APNsSimulator: Sendable {
     /// Returns the base URL of a listener.
     public func url(_ listener: APNsListener) -> String { sockets.url(listener.name) }
 
+    /// The account of `Sandbox.topic` at the simulator, in production, for `PushAccount.apns`.
+    ///
+    /// Throws while the simulator does not run.
+    public var pushAccount: SimulatedAccount {
+        get throws(InvalidAddress) {
+            SimulatedAccount(
+                "apns",
+                ["key": key.pem, "key_id": key.keyID, "team_id": key.teamID, "topic": Self.topic],
+                common: try authority.connection(to: url(.production))
+            )
+        }
+    }
+
     // MARK: What it knows
 
     /// Makes keys valid, or changes their data.

@@ -70,6 +70,19 @@ public final class FCMSimulator: Sendable {
     /// Returns the base URL of a listener.
     public func url(_ listener: FCMListener) -> String { host.url(listener.name) }
 
+    /// The account of the project at the simulator, for `PushAccount.fcm`.
+    ///
+    /// Throws while the simulator does not run.
+    public var pushAccount: SimulatedAccount {
+        get throws(InvalidAddress) {
+            SimulatedAccount(
+                "fcm",
+                ["service_account": credentialsFile],
+                common: try host.authority.connection(to: url(.send))
+            )
+        }
+    }
+
     /// The address of the token endpoint.
     public var tokenURI: String { url(.oauth) + "/token" }
 

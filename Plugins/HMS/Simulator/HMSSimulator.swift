@@ -88,6 +88,18 @@ public final class HMSSimulator: Sendable {
     public var app: HMSSimulatorConfiguration.App { service.settings.apps.first ?? .init() }
     /// Returns the base URL of a listener.
     public func url(_ listener: SandboxListener) -> String { host.url(listener) }
+    /// The account of the first app at the simulator, for `PushAccount.hms`.
+    ///
+    /// Throws while the simulator does not run.
+    public var pushAccount: SimulatedAccount {
+        get throws(InvalidAddress) {
+            SimulatedAccount(
+                "hms",
+                ["app_id": app.appID, "client_secret": app.clientSecret, "token_url": url(Self.token)],
+                common: try host.authority.connection(to: url(Self.push))
+            )
+        }
+    }
     /// The key file of the service account of the first app's project.
     public var serviceAccountFile: String { service.settings.serviceAccount.keyFile(projectID: app.projectID) }
     /// The signing settings of receipts.

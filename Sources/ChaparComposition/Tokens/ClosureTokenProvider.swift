@@ -5,7 +5,7 @@ public import ChaparCore
 /// A token is opaque text here: the plugins' own providers know more about the tokens of their services.
 public struct ClosureTokenProvider: TokenProvider {
     /// The longest token, in bytes.
-    public static let maximumBytes = 4_096
+    public static let maximumBytes = DeviceToken.maximumBytes
 
     /// The service.
     public let service: TokenService
@@ -39,24 +39,6 @@ public struct ClosureTokenProvider: TokenProvider {
         } validate: { text throws(InvalidToken) in
             try validate(text)
         }
-    }
-
-    /// Accepts any visible text of one word, and removes the blanks around it.
-    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.validate(text, service) }
-
-    /// Checks a token of a service without rules of its own.
-    static func validate(_ text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {
-        let start = text.unicodeScalars.drop { $0.properties.isWhitespace }
-        var word = Substring(start)
-        while let last = word.last, last.isWhitespace { word.removeLast() }
-        guard !word.isEmpty else { throw InvalidToken(service, "it is empty") }
-        guard word.utf8.count <= maximumBytes else {
-            throw InvalidToken(service, "it has \(word.utf8.count) bytes; \(maximumBytes) is the most")
-        }
-        guard word.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw InvalidToken(service, "it holds a blank or another character that no token has")
-        }
-        return DeviceToken(String(word), service: service)
     }
 }
 

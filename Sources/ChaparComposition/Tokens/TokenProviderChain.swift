@@ -142,7 +142,7 @@ public actor TokenProviderChain {
     /// Sets a token by hand from text, checked by the service's provider, or only for its form when there is none.
     public func setManual(_ text: String, service: TokenService) throws(InvalidToken) {
         guard let provider = providers[service] else {
-            return setManual(try ClosureTokenProvider.validate(text, service))
+            return setManual(try DeviceToken.checked(text, of: service))
         }
         setManual(try provider.validate(text))
     }

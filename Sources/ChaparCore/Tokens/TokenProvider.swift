@@ -14,6 +14,35 @@ public protocol TokenProvider: Sendable {
     func validate(_ text: String) throws(InvalidToken) -> DeviceToken
 }
 
+extension TokenProvider {
+    /// Accepts any visible text of one word, and removes the blanks around it.
+    ///
+    /// A plugin's own provider knows more about the tokens of its service.
+    public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
+        try DeviceToken.checked(text, of: service)
+    }
+}
+
+extension DeviceToken {
+    /// The longest token of a service without rules of its own, in bytes.
+    package static let maximumBytes = 4_096
+
+    /// Checks a token of a service without rules of its own.
+    package static func checked(_ text: String, of service: TokenService) throws(InvalidToken) -> DeviceToken {
+        let start = text.unicodeScalars.drop { $0.properties.isWhitespace }
+        var word = Substring(start)
+        while let last = word.last, last.isWhitespace { word.removeLast() }
+        guard !word.isEmpty else { throw InvalidToken(service, "it is empty") }
+        guard word.utf8.count <= maximumBytes else {
+            throw InvalidToken(service, "it has \(word.utf8.count) bytes; \(maximumBytes) is the most")
+        }
+        guard word.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw InvalidToken(service, "it holds a blank or another character that no token has")
+        }
+        return DeviceToken(String(word), service: service)
+    }
+}
+
 /// A token provider whose platform can delete a token, so that the next one is new.
 public protocol TokenDeleting: TokenProvider {
     /// Deletes the token; one that the platform does not know is no error.

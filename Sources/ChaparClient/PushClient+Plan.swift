@@ -1,0 +1,71 @@
+public import ChaparComposition
+internal import ChaparCore
+public import ChaparHTTP
+
+extension PushClient {
+    /// Makes a backend of a plan, which sends through backends of this client by their names.
+    ///
+    /// ```swift
+    /// let plan = DeliveryPlan.firstOf("ios", "android", "sms").movingOn(after: .seconds(10))
+    /// let anywhere = try client.add(plan, as: "anywhere", resolver: devices)
+    /// ```
+    ///
+    /// The plan is interpreted in memory, by the rules of a gateway's. Its backends stay the client's: removing the
+    /// plan ends none of them. One that is removed is passed over, as one that refuses.
+    ///
+    /// - Parameters:
+    ///   - plan: The plan; each backend was added before, and is there once.
+    ///   - name: The name of the new backend; no other backend of the client has it.
+    ///   - retry: The retries, over all backends together.
+    ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
+    ///   - observe: Called with every attempt, including those whose outcome is not the final one.
+    /// - Returns: The backend.
+    /// - Throws: `PushError` for a backend that the client does not have or that is there twice, and `HTTPPoolError`
+    ///   for a name that is taken and after the client's end.
+    @discardableResult
+    public func add(
+        _ plan: DeliveryPlan,
+        as name: String,
+        retry: RetryPolicy = RetryPolicy(),
+        resolver: RecipientResolver? = nil,
+        observe: PlanObserver? = nil
+    ) throws -> FallbackBackend {
+        let owned = try owned
+        guard !plan.backends.isEmpty else { throw PushError(.invalidRequest, "plan: it has no backend: name one") }
+        var members: [NamedBackend] = []
+        for step in plan.backends {
+            guard let backend = owned[step] else {
+                let nearest = Suggestion.nearest(to: step, among: owned.keys.sorted())
+                let fix = nearest.map { "did you mean \($0)?" } ?? "add it first"
+                throw PushError(.invalidRequest, "plan: there is no backend \(step): \(fix)")
+            }
+            guard !members.contains(where: { $0.name == step }) else {
+                throw PushError(.invalidRequest, "plan: \(step) is there twice: name each backend once")
+            }
+            members.append(NamedBackend(step, BorrowedBackend(wrapped: backend)))
+        }
+        return try add(as: name) { _ in
+            FallbackBackend(
+                members,
+                onUnknown: plan.onUnknown,
+                unknownWait: plan.unknownWait,
+                fallbackAfter: plan.fallbackAfter ?? .zero,
+                retry: retry,
+                resolver: resolver,
+                observe: observe
+            )
+        }
+    }
+}
+
+/// A backend of the client's in a plan, which does not end with the plan.
+private struct BorrowedBackend: BackendWrapper {
+    let wrapped: any PushBackend
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+        await wrapped.send(requests, report: report)
+    }
+
+    /// Ends nothing: the client owns the backend.
+    func shutdown(grace: Duration) async {}
+}

@@ -1,4 +1,5 @@
 package import Foundation
+internal import ChaparComposition
 package import ChaparCore
 package import ChaparQueue
 

@@ -14,7 +14,7 @@ import Synchronization
 public final class SQLiteStore: NotificationStore, ServingNotes {
     /// The search for a user's data.
     public var abilities: StoreAbilities {
-        var abilities = StoreAbilities(traces: self)
+        var abilities = StoreAbilities(traces: self, search: self)
         abilities.serving = self
         return abilities
     }

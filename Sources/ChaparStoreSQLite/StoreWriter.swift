@@ -9,13 +9,15 @@ final class StoreWriter {
     let withdrawals: Withdrawals
     let erasing: Erasing
     let freePages: FreePages
+    let searchIndex: SearchIndex
 
     init(
         _ transaction: Transaction,
         _ receipts: Receipts,
         _ withdrawals: Withdrawals,
         _ erasing: Erasing,
-        _ freePages: FreePages
+        _ freePages: FreePages,
+        _ searchIndex: SearchIndex
     ) {
         self.transaction = transaction
         outbox = OutboxWriter(transaction)
@@ -24,5 +26,6 @@ final class StoreWriter {
         self.withdrawals = withdrawals
         self.erasing = erasing
         self.freePages = freePages
+        self.searchIndex = searchIndex
     }
 }

@@ -176,7 +176,7 @@ struct RetentionTests {
     }
 
     private static func names(of day: Int64) -> [String] {
-        ["awaited_d\(day)", "notifications_d\(day)", "results_d\(day)"]
+        ["awaited", "handled", "notifications", "results", "search_keys"].map { "\($0)_d\(day)" }
     }
 
     @Test(

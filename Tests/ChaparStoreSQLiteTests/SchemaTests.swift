@@ -115,6 +115,13 @@ struct SchemaTests {
                 ]
             ]
         ),
+        (
+            "15 search",
+            [
+                "search_keys": ["bucket", "hash", "place"], "search_ends": ["id"],
+                "handled": ["id", "acknowledged", "resent"],
+            ]
+        ),
     ]
 
     @Test("Steps are only ever added")

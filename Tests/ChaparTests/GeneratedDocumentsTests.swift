@@ -1,4 +1,5 @@
 import Foundation
+import ChaparComposition
 import ChaparCore
 import Testing
 

@@ -1,3 +1,4 @@
+import ChaparComposition
 @testable import ChaparCommands
 
 /// The tables of docs/Troubleshooting.md about the reasons of failed attempts.

@@ -31,38 +31,49 @@ package struct StatusAPI: Sendable {
         try scope.allowParameters([])
         let stored = try await find(id, scope)
         let now = state.clock.reading
-        return Response.json { writer in
-            writer.field("id", stored.id.description)
-            writer.field("status", DeliveryState.summary(of: stored.counts).rawValue)
-            writer.name("counts")
-            writer.beginObject()
-            for state in DeliveryState.allCases {
-                guard let count = stored.counts[state], count > 0 else { continue }
-                writer.name(state.rawValue)
-                writer.integer(count)
-            }
-            writer.endObject()
-            writer.field("recipients", stored.counts.values.reduce(0, +))
-            writer.name("created_at")
-            RFC3339.write(now.wall(stored.acceptedAt), to: &writer)
-            if let dueAt = stored.dueAt {
-                writer.name("send_at")
-                RFC3339.write(now.wall(dueAt), to: &writer)
-            }
-            writer.name("expires_at")
-            RFC3339.write(now.wall(stored.expiresAt), to: &writer)
-            if !stored.caller.isEmpty {
-                writer.field("caller", stored.caller)
-            }
-            stored.record.write(to: &writer)
-            writer.name("notification")
-            writer.raw(stored.content)
+        let showsContent = scope.caller.mayRead(contentsOf: stored.caller)
+        return Response.json { Self.write(stored, at: now, showsContent: showsContent, to: &$0) }
+    }
+
+    /// Writes the members of a notification into an object that the caller has begun.
+    static func write(
+        _ stored: StoredNotification,
+        at now: TimeReading,
+        showsContent: Bool,
+        to writer: inout JSONWriter
+    ) {
+        writer.field("id", stored.id.description)
+        writer.field("status", DeliveryState.summary(of: stored.counts).rawValue)
+        writer.name("counts")
+        writer.beginObject()
+        for state in DeliveryState.allCases {
+            guard let count = stored.counts[state], count > 0 else { continue }
+            writer.name(state.rawValue)
+            writer.integer(count)
         }
+        writer.endObject()
+        writer.field("recipients", stored.counts.values.reduce(0, +))
+        writer.name("created_at")
+        RFC3339.write(now.wall(stored.acceptedAt), to: &writer)
+        if let dueAt = stored.dueAt {
+            writer.name("send_at")
+            RFC3339.write(now.wall(dueAt), to: &writer)
+        }
+        writer.name("expires_at")
+        RFC3339.write(now.wall(stored.expiresAt), to: &writer)
+        if !stored.caller.isEmpty {
+            writer.field("caller", stored.caller)
+        }
+        DeliveryWriter.write(stored.record, showsContent: showsContent, to: &writer)
+        guard showsContent else { return }
+        writer.name("notification")
+        writer.raw(stored.content)
     }
 
     /// Answers with the attempt log of each recipient, one page at a time.
     package func deliveries(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["cursor", "limit"])
+        try scope.allowParameters(["cursor", "limit", "state"])
+        let states = try Self.states(scope.parameter("state"))
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
         var after: Int64?
         if let cursor = scope.parameter("cursor") {
@@ -72,20 +83,18 @@ package struct StatusAPI: Sendable {
             after = last.rawValue
         }
         let notification = try Self.id(id)
-        let (stored, page, hasMore) = try await page(of: id, notification, after: after, limit: limit, scope)
-        let now = state.clock.reading
-        let showsTokens = scope.caller.isAdministrator
+        let (stored, page, next) = try await page(of: id, notification, after: after, limit: limit, states, scope)
+        let shown = DeliveryWriter(state, scope.caller)
+        let showsContent = scope.caller.mayRead(contentsOf: stored.caller)
         return Response.json(capacity: 512 * page.count + 64) { writer in
-            stored.record.write(to: &writer)
+            DeliveryWriter.write(stored.record, showsContent: showsContent, to: &writer)
             writer.name("items")
             writer.beginArray()
-            for delivery in page {
-                Self.write(delivery, of: notification, at: now, showsTokens: showsTokens, to: &writer)
-            }
+            for delivery in page { shown.write(delivery, of: notification, to: &writer) }
             writer.endArray()
             writer.name("next")
-            if hasMore, let last = page.last {
-                writer.string(NotificationID(rawValue: last.id).description)
+            if let next {
+                writer.string(NotificationID(rawValue: next).description)
             } else {
                 writer.null()
             }
@@ -100,8 +109,24 @@ package struct StatusAPI: Sendable {
         _ scope: RequestScope
     ) async throws(Problem) -> (deliveries: [StoredDelivery], hasMore: Bool) {
         let limit = min(limit, Self.largestPage)
-        let (_, page, hasMore) = try await page(of: Substring(id.description), id, after: after, limit: limit, scope)
-        return (page, hasMore)
+        let text = Substring(id.description)
+        let (_, page, next) = try await page(of: text, id, after: after, limit: limit, nil, scope)
+        return (page, next != nil)
+    }
+
+    /// Reads the states of a query; nil for all.
+    private static func states(_ text: String?) throws(Problem) -> Set<DeliveryState>? {
+        guard let text else { return nil }
+        var states: Set<DeliveryState> = []
+        for name in text.split(separator: ",").map(String.init) {
+            guard let state = DeliveryState(rawValue: name) else {
+                let known = DeliveryState.allCases.map(\.rawValue)
+                let list = "the states are \(known.joined(separator: ", "))."
+                throw .badParameter("state", didYouMean(name, known) ?? list)
+            }
+            states.insert(state)
+        }
+        return states
     }
 
     private func page(
@@ -109,18 +134,30 @@ package struct StatusAPI: Sendable {
         _ id: NotificationID,
         after: Int64?,
         limit: Int,
+        _ states: Set<DeliveryState>?,
         _ scope: RequestScope
-    ) async throws(Problem) -> (StoredNotification, deliveries: [StoredDelivery], hasMore: Bool) {
+    ) async throws(Problem) -> (StoredNotification, deliveries: [StoredDelivery], next: Int64?) {
         let stored = try await find(text, scope)
-        var page: [StoredDelivery]
+        var found: [StoredDelivery] = []
+        var (last, rows) = (after, 0)
         do throws(StoreError) {
-            page = try await state.store.deliveries(of: id, after: after, limit: limit + 1)
+            while true {
+                let size = states == nil ? limit - found.count : Self.largestPage
+                var part = try await state.store.deliveries(of: id, after: last, limit: size + 1)
+                let hasMore = part.count > size
+                if hasMore { part.removeLast() }
+                for delivery in part {
+                    (last, rows) = (delivery.id, rows + 1)
+                    if states?.contains(delivery.state) ?? true { found.append(delivery) }
+                    if found.count == limit {
+                        return (stored, found, hasMore || delivery.id != part.last?.id ? last : nil)
+                    }
+                }
+                guard hasMore, rows < SearchAPI.mostRows else { return (stored, found, hasMore ? last : nil) }
+            }
         } catch {
             throw Problem(error)
         }
-        let hasMore = page.count > limit
-        if hasMore { page.removeLast() }
-        return (stored, page, hasMore)
     }
 
     /// Cancels deliveries that were not sent; with `platform=true` also asks platforms to withdraw accepted messages.
@@ -157,7 +194,7 @@ package struct StatusAPI: Sendable {
         _ includesPlatforms: Bool,
         _ scope: RequestScope
     ) async throws(Problem) -> (Cancellation, PlatformCancellation.Tally?) {
-        if !scope.caller.seesAll { _ = try await find(text, scope) }
+        if !scope.caller.seesAll { _ = try await find(text, scope, isChanged: true) }
         let result: Cancellation?
         do throws(StoreError) {
             result = try await state.store.cancel(notification) { [time = state.time] claim, end in
@@ -218,10 +255,20 @@ package struct StatusAPI: Sendable {
     }
 
     /// Returns a notification that the caller may see; another sender's is reported as unknown.
-    private func find(_ text: Substring, _ scope: RequestScope) async throws(Problem) -> StoredNotification {
+    ///
+    /// What `read_all` finds may only be read.
+    private func find(
+        _ text: Substring,
+        _ scope: RequestScope,
+        isChanged: Bool = false
+    ) async throws(Problem) -> StoredNotification {
         let id = try Self.id(text)
         do throws(StoreError) {
-            if let stored = try await state.store.notification(id), scope.caller.maySee(sender: stored.caller) {
+            if let stored = try await state.store.notification(id),
+                isChanged
+                    ? scope.caller.maySee(sender: stored.caller)
+                    : scope.caller.mayFind(sender: stored.caller, through: stored.record)
+            {
                 return stored
             }
         } catch {
@@ -240,32 +287,6 @@ package struct StatusAPI: Sendable {
         .notFound(
             "There is no notification \(id.prefix(32)), it is older than store.retention, or it was erased with its user."
         )
-    }
-
-    private static func write(
-        _ delivery: StoredDelivery,
-        of id: NotificationID,
-        at now: TimeReading,
-        showsTokens: Bool,
-        to writer: inout JSONWriter
-    ) {
-        writer.beginObject()
-        writer.field("delivery", id.place(of: delivery.id))
-        writer.field("recipient", showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
-        writer.field("state", delivery.state.rawValue)
-        writer.field("backend", delivery.backend)
-        writer.field("platform_id", platformID(in: delivery.attemptLog))
-        if !delivery.state.isFinal, let dueAt = delivery.dueAt {
-            writer.name("next_attempt_at")
-            RFC3339.write(now.wall(dueAt), to: &writer)
-        }
-        writer.name("expires_at")
-        RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
-        writer.name("attempts")
-        writer.beginArray()
-        if !delivery.attemptLog.isEmpty { writer.raw(delivery.attemptLog) }
-        writer.endArray()
-        writer.endObject()
     }
 
     /// Returns the platform's id of the message, from the last attempt that has one.

@@ -37,7 +37,7 @@ package struct Route: Sendable {
     /// Whether the first variable step of the path may be recorded: users' ids may not.
     package var namesTarget: Bool { !path.hasPrefix("/v1/users/") }
 
-    /// Whether every request is recorded: administration, and erasures.
+    /// Whether every request is recorded: administration, erasures, and searches.
     package let isOnRecord: Bool
 
     package init(
@@ -47,6 +47,7 @@ package struct Route: Sendable {
         isProbe: Bool = false,
         tellsKeysMore: Bool = false,
         erases: Bool = false,
+        isOnRecord: Bool = false,
         _ handler: @escaping Handler
     ) {
         self.method = method
@@ -54,7 +55,7 @@ package struct Route: Sendable {
         self.access = access
         self.isProbe = isProbe
         self.tellsKeysMore = tellsKeysMore
-        isOnRecord = erases || access == .scope(.admin)
+        self.isOnRecord = isOnRecord || erases || access == .scope(.admin)
         self.handler = handler
     }
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import ChaparComposition
 import ChaparCore
 
 /// `chapar explain`: explains the reason of an attempt or an event: its meaning, the gateway's reaction, and what to

@@ -77,6 +77,7 @@ struct GatewayAssembly: Sendable {
                 GatewaySnapshot(configuration: configuration, backends: loaded.backends, modules: loaded.modules),
                 store: store,
                 knownKinds: loader.registry.factories.map(\.kind.rawValue),
+                platforms: loader.registry.factories,
                 notices: notices,
                 metrics: metrics,
                 build: GatewayProgram.current.build,

@@ -304,6 +304,11 @@ public struct GatewayConfiguration: Sendable {
             case devices
             /// Reading the states and events of notifications sent with the key, backends, and metrics.
             case read
+            /// Finding and reading the notifications of every sender through the backends that the key may use, without
+            /// device tokens and contents.
+            case readAll = "read_all"
+            /// The contents of what ``readAll`` finds.
+            case readContent = "read_content"
             /// Metrics alone.
             case metrics
             /// Everything, for all senders, including device tokens and operations.

@@ -1,3 +1,4 @@
+package import ChaparComposition
 package import Foundation
 package import ChaparCore
 package import ChaparQueue
@@ -13,6 +14,10 @@ package final class GatewayState: Sendable {
     package let devices: any DeviceStore & OutboxStore
     /// The store's search for a user's data, for erasures; nil when the store cannot do that.
     package let traces: (any TraceStore)?
+    /// The store's search for deliveries; nil when the store has none.
+    package let search: (any SearchStore)?
+    /// The guides to the reasons of attempts.
+    package let reasons: ReasonBook
     /// The callers that wait for the outcomes of their operations.
     package let outcomes: OutboxOutcomes
     /// The clock.
@@ -30,11 +35,14 @@ package final class GatewayState: Sendable {
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
         devices: any DeviceStore & OutboxStore,
-        time: any TimeSource = SystemTime()
+        time: any TimeSource = SystemTime(),
+        reasons: ReasonBook = .ofGateway
     ) {
         self.store = store
         self.devices = devices
         traces = store.abilities.traces
+        search = store.abilities.search
+        self.reasons = reasons
         outcomes = OutboxOutcomes(store.abilities.nodes)
         self.time = time
         clock = WallClock(time)

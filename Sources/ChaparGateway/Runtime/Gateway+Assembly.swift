@@ -2,6 +2,7 @@ public import Logging
 public import ChaparDelivery
 internal import ChaparAPI
 internal import ChaparServer
+internal import ChaparComposition
 public import ChaparCore
 public import ChaparQueue
 internal import ServiceLifecycle
@@ -13,6 +14,7 @@ extension Gateway {
     ///   - snapshot: The configuration in force and its backends.
     ///   - store: An open store; the gateway closes it when it ends.
     ///   - knownKinds: The kinds of backends that `overrides` may name: all that the program knows.
+    ///   - platforms: The platforms that the program knows, whose tables of reasons explain failed deliveries.
     ///   - notices: Receives the notices of backends for the event stream.
     ///   - time: The clock; the store's unless given.
     ///   - metrics: The metrics shown under `/metrics`.
@@ -27,6 +29,7 @@ extension Gateway {
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
         knownKinds: [String] = [],
+        platforms: [BackendFactory] = [],
         notices: EventSink = EventSink(),
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
@@ -39,6 +42,7 @@ extension Gateway {
             snapshot,
             store: store,
             knownKinds: knownKinds,
+            platforms: platforms,
             notices: notices,
             time: time,
             metrics: metrics,
@@ -54,6 +58,7 @@ extension Gateway {
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
         knownKinds: [String] = [],
+        platforms: [BackendFactory] = [],
         notices: EventSink = EventSink(),
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
@@ -68,6 +73,7 @@ extension Gateway {
             snapshot,
             store: store,
             knownKinds: knownKinds,
+            platforms: platforms,
             notices: notices,
             time: time,
             metrics: metrics,
@@ -88,6 +94,7 @@ extension Gateway {
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
         knownKinds: [String],
+        platforms: [BackendFactory] = [],
         notices: EventSink,
         time: (any TimeSource)?,
         metrics: GatewayMetrics,
@@ -101,7 +108,13 @@ extension Gateway {
         let depths = try await store.depths()
         metrics.ledger.begin(waiting: depths.values.reduce(0) { $0 + $1.waiting + $1.claimed })
         store.observe { [ledger = metrics.ledger] in ledger.apply($0) }
-        let state = GatewayState(snapshot: snapshot, store: store, devices: store, time: time)
+        let state = GatewayState(
+            snapshot: snapshot,
+            store: store,
+            devices: store,
+            time: time,
+            reasons: ReasonBook(platforms)
+        )
         let dispatcher = Dispatcher(
             store: store,
             devices: store,

@@ -16,6 +16,10 @@ package enum CopyKind: String, CaseIterable, Sendable {
     case results
     /// Deliveries for which a receipt is expected.
     case receipts
+    /// The keys by which a search finds deliveries.
+    case searchKeys = "search keys"
+    /// Bad ends that a person has handled, or that were sent again.
+    case handled
     /// The events of one commit, with the number of the first.
     case events
     /// Idempotency keys with their answers.
@@ -72,6 +76,8 @@ package enum CopyKind: String, CaseIterable, Sendable {
                 .text("recipient"), .bytes("attempt_log"),
             ]
         case .receipts: [.integer("message"), .integer("token"), .integer("delivery")]
+        case .searchKeys: [.integer("hash"), .integer("delivery")]
+        case .handled: [.integer("id"), .integer("acknowledged"), .integer("resent")]
         case .events: [.integer("first"), .integer("at"), Field(name: "texts", type: .list)]
         case .keys: [.text("caller"), .text("key"), .bytes("fingerprint"), .bytes("answer"), .integer("keep")]
         case .state: [.text("name"), .bytes("value")]
@@ -107,7 +113,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
     package var keyCount: Int {
         switch self {
         case .receipts: 3
-        case .keys, .tokens, .tags: 2
+        case .keys, .tokens, .tags, .searchKeys: 2
         default: 1
         }
     }

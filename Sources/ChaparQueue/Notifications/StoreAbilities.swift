@@ -10,6 +10,8 @@ public struct StoreAbilities: Sendable {
     /// The search for a user's data, for erasures and for the encryption of stored credentials; nil where the store
     /// cannot search.
     public var traces: (any TraceStore)?
+    /// The search for deliveries; nil where the store has none.
+    public var search: (any SearchStore)?
     /// The record of runs; nil where the store keeps none.
     package var serving: (any ServingNotes)?
 
@@ -17,10 +19,12 @@ public struct StoreAbilities: Sendable {
     public init(
         nodes: (any NodeExchange)? = nil,
         quotas: (any QuotaLedger)? = nil,
-        traces: (any TraceStore)? = nil
+        traces: (any TraceStore)? = nil,
+        search: (any SearchStore)? = nil
     ) {
         self.nodes = nodes
         self.quotas = quotas
         self.traces = traces
+        self.search = search
     }
 }

@@ -72,6 +72,10 @@ public struct NewNotification: Sendable {
     ///
     /// Empty when all have the first.
     public var planOf: [UInt8] = []
+    /// The user of each recipient's device, as the registry has it at the acceptance, by which a search finds it.
+    ///
+    /// Empty when no recipient is a device of a user.
+    public var users: [String?] = []
     /// The sender: the API key's name, empty without one.
     public var caller: String
     /// The scheduled time, nil for at once, in the store's steady time; it follows the wall clock.

@@ -18,6 +18,12 @@ public struct NotificationRecord: Sendable, Hashable {
     ///
     /// At most 512 bytes.
     public var metadata: [UInt8]?
+    /// The sender's own id of the message, such as an order's number, by which a search finds it; nil without one.
+    ///
+    /// At most 128 bytes, and not unique.
+    public var reference: String?
+    /// The delivery that this notification sends again; nil for any other notification.
+    public var resendOf: DeliveryPlace?
     /// The fields that this program does not know, as it read them: for records of a newer program.
     private var unknown: [UInt8] = []
 
@@ -30,10 +36,14 @@ public struct NotificationRecord: Sendable, Hashable {
         static let plan: UInt64 = 2
         static let content: UInt64 = 3
         static let metadata: UInt64 = 4
+        static let resendOf: UInt64 = 5
+        static let reference: UInt64 = 6
     }
 
     /// The most bytes of ``metadata``.
     package static let maximumMetadataBytes = 512
+    /// The most bytes of ``reference``.
+    package static let maximumReferenceBytes = 128
 
     /// Makes a record.
     public init(content: [UInt8], plans: [DeliveryPlan], acceptedAt: Date) {
@@ -46,10 +56,19 @@ public struct NotificationRecord: Sendable, Hashable {
     }
 
     /// Whether ``write(to:)`` writes nothing.
-    package var isBare: Bool { metadata == nil }
+    package var isBare: Bool { metadata == nil && reference == nil && resendOf == nil }
 
     /// Writes the members of the record that its sender gets back, in answers and in events.
     package func write(to writer: inout JSONWriter) {
+        if isBare { return }
+        writer.field("reference", reference)
+        if let resendOf {
+            writer.name("resend_of")
+            writer.beginObject()
+            writer.field("notification", resendOf.notification.description)
+            writer.field("delivery", resendOf.index)
+            writer.endObject()
+        }
         guard let metadata else { return }
         writer.name("metadata")
         writer.raw(metadata)
@@ -72,6 +91,8 @@ public struct NotificationRecord: Sendable, Hashable {
         }
         RecordCoding.append(Tag.content, content, to: &bytes)
         if let metadata { RecordCoding.append(Tag.metadata, metadata, to: &bytes) }
+        if let resendOf { RecordCoding.append(Tag.resendOf, resendOf.encoded, to: &bytes) }
+        if let reference { RecordCoding.append(Tag.reference, reference.utf8, to: &bytes) }
         bytes.append(contentsOf: unknown)
     }
 
@@ -81,6 +102,8 @@ public struct NotificationRecord: Sendable, Hashable {
         var plans: [DeliveryPlan] = []
         var acceptedAt: Int64?
         var metadata: [UInt8]?
+        var reference: String?
+        var resendOf: DeliveryPlace?
         var unknown: [UInt8] = []
         let isWhole = RecordCoding.read(bytes) { tag, field in
             switch tag {
@@ -88,6 +111,8 @@ public struct NotificationRecord: Sendable, Hashable {
             case Tag.plan: plans.append(DeliveryPlan(storedForm: String(decoding: field, as: UTF8.self)))
             case Tag.content: content = field
             case Tag.metadata: metadata = Array(field)
+            case Tag.resendOf: resendOf = DeliveryPlace(encoded: field)
+            case Tag.reference: reference = String(decoding: field, as: UTF8.self)
             default: RecordCoding.append(tag, field, to: &unknown)
             }
         }
@@ -99,7 +124,42 @@ public struct NotificationRecord: Sendable, Hashable {
             plans: plans,
             acceptedAt: Date(millisecondsSince1970: acceptedAt)
         )
-        self.metadata = metadata
+        (self.metadata, self.reference, self.resendOf) = (metadata, reference, resendOf)
         self.unknown = unknown
+    }
+}
+
+/// A delivery by its notification and its index there, as the API names it.
+public struct DeliveryPlace: Sendable, Hashable {
+    /// The notification.
+    public var notification: NotificationID
+    /// The index of the delivery among those of the notification, from 0 on.
+    public var index: Int
+
+    /// Makes a place.
+    public init(notification: NotificationID, index: Int) {
+        (self.notification, self.index) = (notification, max(0, index))
+    }
+
+    /// The number of the delivery.
+    package var number: Int64 { notification.delivery(at: index) }
+
+    /// The stored form: the number of the notification and that of the delivery, each in eight bytes, the lowest first.
+    fileprivate var encoded: [UInt8] {
+        [notification.rawValue, number].flatMap { number in
+            (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * Int64($0))) }
+        }
+    }
+
+    /// Reads the stored form; nil for bytes of another length, or numbers that no delivery has.
+    fileprivate init?(encoded bytes: ArraySlice<UInt8>) {
+        guard bytes.count == 16, let head = RecordCoding.number(in: bytes.prefix(8)),
+            let number = RecordCoding.number(in: bytes.suffix(8)), (0...NotificationID.highest).contains(head),
+            number >= head
+        else { return nil }
+        self.init(
+            notification: NotificationID(rawValue: head),
+            index: Int(clamping: number.subtracting(clamping: head))
+        )
     }
 }

@@ -46,6 +46,9 @@ struct EnqueueRows: Sendable {
     private var planPlaces: [Int64?] = []
     private var recipients: [String?] = []
 
+    private var searchHashes: [Int64?] = []
+    private var searchDeliveries: [Int64?] = []
+
     private(set) var events: [[UInt8]?] = []
     private(set) var assignments: [Assignment] = []
     /// The backends where something waits now, with the earliest due time.
@@ -143,6 +146,11 @@ struct EnqueueRows: Sendable {
             }
         }
         events.append(new.event)
+        guard new.hasSearchKeys else { return }
+        new.forEachSearchKey { key, delivery in
+            searchHashes.append(key.hash)
+            searchDeliveries.append(delivery)
+        }
     }
 
     mutating func add(event: [UInt8]) { events.append(event) }
@@ -184,7 +192,20 @@ struct EnqueueRows: Sendable {
     ///
     /// A node loses its place when it stood still for longer than its lease: another may give out the same numbers by
     /// now.
-    private static let insertion = """
+    private static let insertion = insertion(keys: "")
+
+    /// The same with the keys by which a search finds the deliveries.
+    private static let insertionWithKeys = insertion(
+        keys: """
+            , keyed AS (
+                INSERT INTO chapar.search_keys (hash, delivery) SELECT * FROM unnest($22::bigint[], $23::bigint[])
+                WHERE EXISTS (SELECT FROM place)
+            )
+            """
+    )
+
+    private static func insertion(keys: String) -> String {
+        """
         WITH place AS MATERIALIZED (
             SELECT FROM chapar.nodes WHERE number = $20 AND slot = $21
         ), notified AS (
@@ -196,13 +217,17 @@ struct EnqueueRows: Sendable {
         ), told AS (
             INSERT INTO chapar.events (at, count, texts)
             SELECT $18, cardinality($19::bytea[]), $19 WHERE cardinality($19::bytea[]) > 0 AND EXISTS (SELECT FROM place)
-        )
+        )\(keys)
         INSERT INTO chapar.waiting
             (id, notification, flow, due, expires, owner, lease, collapse, plan, recipient)
         SELECT * FROM unnest($8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[],
             $14::bigint[], $15::bigint[], $16::bigint[], $17::text[])
         WHERE EXISTS (SELECT FROM place)
         """
+    }
+
+    /// The statement for these rows.
+    private var statement: String { searchHashes.isEmpty ? Self.insertion : Self.insertionWithKeys }
 
     /// The parameters of ``insertion``.
     private var parameters: [PostgresValue] {
@@ -212,13 +237,13 @@ struct EnqueueRows: Sendable {
             .integers(flows), .integers(dues), .integers(ends), .integers(owners), .integers(leases),
             .integers(collapses), .integers(planPlaces), .texts(recipients), .integer(now), .byteArrays(events),
             .integer(node.number), .integer(node.slot),
-        ]
+        ] + (searchHashes.isEmpty ? [] : [.integers(searchHashes), .integers(searchDeliveries)])
     }
 
     /// Writes all rows in a transaction of their own.
     func insert(on connection: PostgresConnection) async throws(PostgresError) {
         guard !isEmpty else { return }
-        let changed = try await connection.single(Self.insertion, parameters) { (rows) throws(PostgresError) in
+        let changed = try await connection.single(statement, parameters) { (rows) throws(PostgresError) in
             rows.changed
         }
         if changed < count { throw Self.lostPlace }
@@ -227,6 +252,6 @@ struct EnqueueRows: Sendable {
     /// Writes all rows as a part of a transaction.
     func insert(_ db: isolated PostgresConnection) throws(PostgresError) {
         guard !isEmpty else { return }
-        if try db.run(Self.insertion, parameters).changed < count { throw Self.lostPlace }
+        if try db.run(statement, parameters).changed < count { throw Self.lostPlace }
     }
 }

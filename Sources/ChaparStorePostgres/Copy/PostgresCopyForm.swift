@@ -36,6 +36,12 @@ struct PostgresCopyForm {
             values.append("0")
         case .receipts: table = "awaited"
         case .events: columns[2] = "texts"
+        case .searchKeys: table = "search_keys"
+        case .handled:
+            for place in [1, 2] {
+                columns[place] = "\(names[place])::int"
+                values[place] = "n.\(names[place]) <> 0"
+            }
         case .keys: table = "idempotency"
         case .state: filter = "name <> ALL (ARRAY[\(CopyKind.ownNames.map { "'\($0)'" }.joined(separator: ", "))])"
         case .tokens:

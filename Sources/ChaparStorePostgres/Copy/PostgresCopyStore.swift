@@ -180,6 +180,8 @@ package final class PostgresCopyStore: CopyStore {
     private static func days(_ kind: CopyKind, _ records: [CopyRecord]) -> Set<Int64> {
         switch kind {
         case .notifications, .results: Set(records.map { Partitions.day(ofNumber: $0[0].integer ?? 0) })
+        case .handled: Set(records.map { Partitions.day(ofNumber: $0[0].integer ?? 0) })
+        case .searchKeys: Set(records.map { Partitions.day(ofNumber: $0[1].integer ?? 0) })
         case .receipts: Set(records.map { Partitions.day(ofNumber: $0[2].integer ?? 0) })
         case .events: Set(records.map { Partitions.day($0[1].integer ?? 0) })
         default: []
@@ -209,7 +211,7 @@ package final class PostgresCopyStore: CopyStore {
             try db.saveState(CopyMark.name, mark.stored)
             // Statistics for the plans of the first gateway's statements.
             try db.perform(
-                "ANALYZE chapar.notifications, chapar.waiting, chapar.results, chapar.awaited, chapar.devices, chapar.device_tokens"
+                "ANALYZE chapar.notifications, chapar.waiting, chapar.results, chapar.awaited, chapar.search_keys, chapar.handled, chapar.devices, chapar.device_tokens"
             )
         }
     }

@@ -65,6 +65,14 @@ extension PostgresStore: TraceStore {
                 position = last
             }
         }
+        // The keys last: an erasure that is interrupted finds the deliveries by their recipients.
+        let keys = traces.searchKeys.map(\.hash)
+        try await transaction(on: core.recorder) { (db) throws(PostgresError) in
+            try db.run(
+                "DELETE FROM chapar.search_keys WHERE hash = ANY ($1) AND delivery <= $2",
+                [.integers(keys), .integer(end)]
+            )
+        }
         core.heads.removeAll()
     }
 
@@ -200,7 +208,7 @@ extension PostgresStore: TraceStore {
     public func clearRemoved() async throws(StoreError) {
         let tables = try await session(on: core.reader) { (db) throws(PostgresError) in
             var tables = Self.tablesOfUsers
-            for table in [Partitions.Table.notifications, .results, .awaited, .events] {
+            for table in Partitions.Table.allCases {
                 tables += try Partitions.days(of: table, db).map { table.name(of: $0) }
             }
             return tables
@@ -295,7 +303,7 @@ struct ErasureStep: Sendable {
     private func removeOwn(_ result: inout ErasedDeliveries, _ db: isolated PostgresConnection) throws(PostgresError) {
         let heads = try db.run(
             """
-            SELECT n.id, n.count FROM chapar.notifications n
+            SELECT n.id, n.count, n.record FROM chapar.notifications n
             WHERE n.id IN (
                 SELECT notification FROM chapar.results WHERE id = ANY ($1) AND id >= $4 AND id <= $5 AND recipient = ANY ($2)
             )
@@ -315,6 +323,13 @@ struct ErasureStep: Sendable {
             let span: [PostgresValue] = [.integer(id), .integer(id.adding(clamping: count))]
             result.removed += try db.run("DELETE FROM chapar.results WHERE id >= $1 AND id < $2", span).changed
             try db.run("DELETE FROM chapar.awaited WHERE delivery >= $1 AND delivery < $2", span)
+            try db.run("DELETE FROM chapar.handled WHERE id >= $1 AND id < $2", span)
+            if let reference = heads.bytes(row, 2).flatMap({ NotificationRecord(encoded: $0) })?.reference {
+                try db.run(
+                    "DELETE FROM chapar.search_keys WHERE hash = $1 AND delivery = $2",
+                    [.integer(SearchKey.reference(reference).hash), .integer(id)]
+                )
+            }
             try db.run("DELETE FROM chapar.notifications WHERE id = $1", [.integer(id)])
             result.notifications.insert(id)
         }

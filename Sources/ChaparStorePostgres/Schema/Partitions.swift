@@ -11,6 +11,8 @@ final class Partitions: Sendable {
     /// A partitioned table, and the form of a day's bounds in its column.
     enum Table: String, CaseIterable {
         case notifications, results, awaited, events
+        case searchKeys = "search_keys"
+        case handled
 
         /// Returns the first value of a day.
         func start(of day: Int64) -> Int64 {

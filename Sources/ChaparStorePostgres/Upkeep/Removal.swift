@@ -55,7 +55,7 @@ struct Removal {
                 return try LateEnds.allEnded(in: day, before: before, db)
             }
             guard isOver else { continue }
-            for table in [Partitions.Table.awaited, .results, .notifications] {
+            for table in [Partitions.Table.searchKeys, .handled, .awaited, .results, .notifications] {
                 guard try await core.partitions.detach(table, day, on: core.keeper) else { return false }
             }
             return true

@@ -13,6 +13,7 @@ final class Enqueuing {
     private let claims: Claims
     private let endings: Endings
     private let rivals: Rivals
+    private let searchIndex: SearchIndex
     private let sql: KeyStatements
 
     init(
@@ -20,7 +21,8 @@ final class Enqueuing {
         _ rows: RowWriter,
         _ claims: Claims,
         _ endings: Endings,
-        _ rivals: Rivals
+        _ rivals: Rivals,
+        _ searchIndex: SearchIndex
     ) throws(StoreError) {
         self.transaction = transaction
         queueIndex = transaction.queueIndex
@@ -28,6 +30,7 @@ final class Enqueuing {
         self.claims = claims
         self.endings = endings
         self.rivals = rivals
+        self.searchIndex = searchIndex
         sql = try KeyStatements(transaction.connection)
     }
 
@@ -149,7 +152,7 @@ final class Enqueuing {
             }
             if !isGiven { transaction.pending.append(.added(entry)) }
         }
-        note(new, expires: expires)
+        try note(new, expires: expires)
         return first.flow
     }
 
@@ -167,12 +170,13 @@ final class Enqueuing {
         let plan = new.pointee.planIndex(ofRecipient: 0)
         try rows.insertHead(key, flow, plan: plan, expires: expires, accepted: accepted)
         transaction.pending.append(.stored(flow, key))
-        note(new, expires: expires)
+        try note(new, expires: expires)
         return true
     }
 
-    /// Records the deliveries, the expiry and the event of a new notification.
-    private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) {
+    /// Records the deliveries, the expiry, the event and the search keys of a new notification.
+    private func note(_ new: UnsafePointer<NewNotification>, expires: Int64) throws(StoreError) {
+        try searchIndex.add(new)
         transaction.pending.add(new.pointee.recipients.count, by: new.pointee.caller)
         transaction.pending.newExpiry = min(transaction.pending.newExpiry, expires)
         transaction.pending.events.append(new.pointee.event)

@@ -69,6 +69,12 @@ enum StoreAudit {
         ),
         ("state", nil, [.init("name", .text), .init("value", .bytes)]),
         ("marks", nil, [.init("name", .text), .init("value", .number)]),
+        (
+            "search_keys", nil,
+            [.init("bucket", .count), .init("hash", .number), .init("place", .id)]
+        ),
+        ("search_ends", nil, [.init("id", .id)]),
+        ("handled", nil, [.init("id", .id), .init("acknowledged", .count), .init("resent", .count)]),
         ("awaited", nil, [.init("delivery", .id), .init("message", .number), .init("token", .number)]),
         ("devices", nil, devices), ("device_tokens", nil, tokens),
         ("device_tags", nil, [.init("tag", .text), .init("device", .number)]),

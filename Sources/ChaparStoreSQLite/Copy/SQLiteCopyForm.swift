@@ -51,6 +51,13 @@ struct SQLiteCopyForm {
         case .receipts:
             source = "awaited"
             insertion = "INSERT INTO awaited (message, token, delivery) VALUES (?1, ?2, ?3)"
+        case .searchKeys:
+            source = "search_keys"
+            columns = ["hash", "(bucket << \(SearchBucket.bits)) | place"]
+            insertion = """
+                INSERT INTO search_keys (bucket, hash, place)
+                VALUES (?2 >> \(SearchBucket.bits), ?1, ?2 & \(SearchBucket.highestPlace))
+                """
         case .events:
             source = "events"
             filter = "count > 0"
@@ -86,7 +93,7 @@ struct SQLiteCopyForm {
                 INSERT INTO outbox_entries (\(columns.dropLast().joined(separator: ", ")), leased)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \(OutboxEntryTable.waitsAsAsked) * (?11 <> 0))
                 """
-        case .flows, .moves:
+        case .flows, .moves, .handled:
             source = kind.rawValue
             insertion = Self.insertion(source, columns)
         }

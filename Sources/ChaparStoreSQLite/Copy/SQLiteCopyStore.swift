@@ -78,6 +78,7 @@ package final class SQLiteCopyStore: CopyStore {
             if let after, after.first == Self.archive {
                 return try Self.archivePage(kind, after: after.last?.integer ?? 0, db)
             }
+            if kind == .searchKeys { return try Self.searchKeyPage(after: after, limit: limit, db) }
             let limit = kind == .events ? min(limit, Self.eventBlocksOfPage) : limit
             let form = SQLiteCopyForm(kind)
             let keys = form.columns.prefix(kind.keyCount).joined(separator: ", ")
@@ -133,6 +134,31 @@ package final class SQLiteCopyStore: CopyStore {
             }
         }
         return CopyPage(records, next: count == blocksOfPage ? next.map { [archive, .integer($0)] } : nil)
+    }
+
+    /// Returns keys of deliveries in the order of their table, by which the next page continues.
+    private static func searchKeyPage(
+        after: [CopyValue]?,
+        limit: Int,
+        _ db: OpaquePointer
+    ) throws(StoreError) -> CopyPage {
+        let rows = try SQLStatement(
+            db,
+            """
+            SELECT bucket, hash, place FROM search_keys WHERE (bucket, hash, place) > (?1, ?2, ?3)
+            ORDER BY bucket, hash, place LIMIT \(limit)
+            """
+        )
+        let start = after?.compactMap(\.integer) ?? []
+        for place in 0..<3 { rows.bind(Int32(clamping: place + 1), start.count == 3 ? start[place] : .min) }
+        var records: [CopyRecord] = []
+        var last: [CopyValue]?
+        while try rows.next() {
+            let (bucket, hash, place) = (try rows.id(0), try rows.integer(1), try rows.id(2))
+            last = [.integer(bucket), .integer(hash), .integer(place)]
+            records.append([.integer(hash), .integer(SearchBucket.delivery(bucket, place))])
+        }
+        return CopyPage(records, next: records.count == limit ? last : nil)
     }
 
     package func mark() async throws(StoreError) -> CopyMark? {

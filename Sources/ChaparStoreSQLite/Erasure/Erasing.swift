@@ -10,6 +10,7 @@ final class Erasing {
     private let rows: RowWriter
     private let endings: Endings
     private let receipts: Receipts
+    private let searchIndex: SearchIndex
     private let sql: NotificationStatements
 
     init(
@@ -17,6 +18,7 @@ final class Erasing {
         _ rows: RowWriter,
         _ endings: Endings,
         _ receipts: Receipts,
+        _ searchIndex: SearchIndex,
         _ sql: NotificationStatements
     ) {
         self.transaction = transaction
@@ -24,6 +26,7 @@ final class Erasing {
         self.rows = rows
         self.endings = endings
         self.receipts = receipts
+        self.searchIndex = searchIndex
         self.sql = sql
     }
 
@@ -72,6 +75,7 @@ final class Erasing {
                 result.cancelled += 1
             }
             if let past = try end(ofOwn: head, recipients) {
+                try searchIndex.forget(try record(of: head), from: head, to: past)
                 sql.deleteRange.bind(1, head)
                 sql.deleteRange.bind(2, past)
                 result.removed += try sql.deleteRange.run()
@@ -87,6 +91,13 @@ final class Erasing {
             }
         }
         return result
+    }
+
+    /// Returns the record of a notification that has a row; empty without one.
+    private func record(of head: Int64) throws(StoreError) -> [UInt8] {
+        let row = try SQLStatement(transaction.connection, "SELECT record FROM deliveries WHERE id = ?1")
+        row.bind(1, head)
+        return try row.next() && !row.isNull(0) ? try row.bytes(0) : []
     }
 
     /// Returns the end of the numbers of a notification that had no other recipients and is over; nil for another one.
@@ -133,7 +144,9 @@ final class Erasing {
                 kept.append(record)
                 continue
             }
-            try receipts.tables().forget(from: delivery.id, to: delivery.id.adding(clamping: 1))
+            let past = delivery.id.adding(clamping: 1)
+            try receipts.tables().forget(from: delivery.id, to: past)
+            try searchIndex.forget(delivery.record, from: delivery.id, to: past)
             result.removed += 1
             result.notifications.insert(delivery.id)
         }

@@ -58,8 +58,13 @@ extension SQLiteStore: TraceStore {
                 }
                 try await progress(part)
             }
-            guard let last = step.last else { return }
+            guard let last = step.last else { break }
             position = last
+        }
+        // The keys last: an erasure that is interrupted finds the deliveries by their recipients.
+        let keys = traces.searchKeys
+        try await work(rows: rows, isNew: false) { (writer) throws(StoreError) in
+            try writer.searchIndex.remove(keys, upTo: end)
         }
     }
 

@@ -11,7 +11,7 @@ final class Archive {
     /// The most deliveries of a block, since reading one means reading all.
     private static let largestBlock = 256
     /// The largest distance between the lowest and the highest number in a block: the numbers of ten seconds.
-    static let widestBlock: Int64 = 10_000 << 21
+    static let widestBlock = SearchBucket.widestBlock
 
     private let insert: SQLStatement
     private let find: SQLStatement

@@ -10,12 +10,16 @@ final class Endings {
     private let transaction: Transaction
     private let rows: RowWriter
     private let archive: Archive
+    private let searchIndex: SearchIndex
     private let sql: EndingStatements
 
-    init(_ transaction: Transaction, _ rows: RowWriter, _ archive: Archive) throws(StoreError) {
+    init(_ transaction: Transaction, _ rows: RowWriter, _ archive: Archive, _ searchIndex: SearchIndex)
+        throws(StoreError)
+    {
         self.transaction = transaction
         self.rows = rows
         self.archive = archive
+        self.searchIndex = searchIndex
         sql = try EndingStatements(transaction.connection)
     }
 
@@ -30,6 +34,7 @@ final class Endings {
         try transaction.begin()
         guard let stagedRow = entry.takeStagedRow() else { return false }
         archive.add(entry, stagedRow.row, as: state, attempt: attempt)
+        if state.isDead { try searchIndex.addEnd(entry.id) }
         transaction.pending.end(state)
         rows.leave(entry, stagedRow)
         return true

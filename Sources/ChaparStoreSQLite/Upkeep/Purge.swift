@@ -13,6 +13,7 @@ final class Purge {
     private let transaction: Transaction
     private let receipts: Receipts
     private let freePages: FreePages
+    private let searchIndex: SearchIndex
     private let shared: NotificationStatements
     private let sql: PurgeStatements
     /// The last row that was read, in the order in which deliveries became final.
@@ -22,11 +23,13 @@ final class Purge {
         _ transaction: Transaction,
         _ receipts: Receipts,
         _ freePages: FreePages,
+        _ searchIndex: SearchIndex,
         _ shared: NotificationStatements
     ) throws(StoreError) {
         self.transaction = transaction
         self.receipts = receipts
         self.freePages = freePages
+        self.searchIndex = searchIndex
         self.shared = shared
         sql = try PurgeStatements(transaction.connection)
     }
@@ -38,8 +41,9 @@ final class Purge {
         let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
         let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
         let hasMoreKeys = try purgeKeys()
+        let isIndexLeft = try searchIndex.purge(before: NotificationID(firstAt: retention.notifications).rawValue)
         let hasMorePages = try freePages.giveBack()
-        let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || hasMorePages
+        let hasMore = hasMoreDeliveries || hasMoreBlocks || hasMoreEvents || hasMoreKeys || isIndexLeft || hasMorePages
         transaction.pending.answers.append { reply.succeed(hasMore) }
     }
 

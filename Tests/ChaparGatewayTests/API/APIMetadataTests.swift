@@ -80,4 +80,43 @@ struct APIMetadataTests {
             #expect(answer.0 == 422 && answer.1.contains(##""pointer":"#/metadata""##), "\(wrong): \(answer.1)")
         }
     }
+
+    @Test("A reference comes back in status, deliveries and events, beside the metadata")
+    func reference() async throws {
+        let harness = APIHarness()
+        let body = APIHarness.sample(##","reference":"order #42 \"א\"","metadata":{"a":1}"##)
+        let reply = try await harness.post(body)
+        #expect(reply.status == 202, "\(reply.text)")
+        let id = try #require(reply.json["id"]?.stringValue)
+        for path in ["/v1/notifications/\(id)", "/v1/notifications/\(id)/deliveries"] {
+            let answer = try await harness.send(.get, path)
+            #expect(answer.json["reference"] == .string("order #42 \"א\""), "\(path): \(answer.text)")
+            #expect(answer.json["metadata"]?["a"] == 1 && answer.json["resend_of"] == nil)
+        }
+        let claim = try #require(try await harness.store.claim(backend: "ios", limit: 1, wait: .zero).first)
+        for event in [
+            EventJSON.delivery(claim, state: .failed, at: .now),
+            try #require(harness.store.accepted.first).event,
+            AttemptTemplate(backend: "ios").event(claim, attempt: Array("{}".utf8), at: AttemptTemplate.Moment(.now)),
+        ] {
+            let json = try JSONValue(parsing: event)
+            #expect(json["reference"] == .string("order #42 \"א\""), "\(json)")
+        }
+    }
+
+    @Test("A reference is a text of 1 to 128 bytes without control characters")
+    func referenceLimits() async throws {
+        let harness = APIHarness()
+        func reply(_ json: String) async throws -> (Int, String) {
+            let reply = try await harness.post(APIHarness.sample(#","reference":"# + json))
+            return (reply.status, reply.text)
+        }
+        let longest = #"""# + String(repeating: "é", count: 64) + #"""#
+        #expect(try await reply(longest).0 == 202)
+        let wrong = ["7", "null", #""""#, #""a\nb""#, #"""# + String(repeating: "é", count: 64) + #"x""#]
+        for json in wrong {
+            let answer = try await reply(json)
+            #expect(answer.0 == 422 && answer.1.contains(##""pointer":"#/reference""##), "\(json): \(answer.1)")
+        }
+    }
 }

@@ -33,7 +33,7 @@ final class HeldStore: NotificationStore {
     }
 
     let time: any TimeSource
-    let abilities = StoreAbilities()
+    var abilities: StoreAbilities { StoreAbilities(search: whole) }
     private let database: MemoryDatabase
     private let whole: MemoryStore
     private let contents = Mutex(Contents())

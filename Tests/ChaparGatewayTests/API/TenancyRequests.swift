@@ -53,6 +53,27 @@ struct TenancyRequests {
         Self("DELETE /v1/notifications", query: "?key=$KEY"),
         Self("GET /v1/notifications/{id}"), Self("DELETE /v1/notifications/{id}"),
         Self("GET /v1/notifications/{id}/deliveries"),
+        Self(
+            "GET /v1/notifications",
+            ["", "?id=$NOTE", "?user=sara&app=$APP", "?backend=$BACKEND&since=2020-01-01T00:00:00Z"].map {
+                Call(path: "/v1/notifications\($0)")
+            }
+        ),
+        Self(
+            "GET /v1/deliveries",
+            ["?id=$NOTE", "?key=$KEY&since=2020-01-01T00:00:00Z", "?dead=true"].map {
+                Call(path: "/v1/deliveries\($0)")
+            }
+        ),
+        Self("GET /v1/deliveries/counts", query: "?since=2020-01-01T00:00:00Z"),
+        Self(
+            "POST /v1/deliveries/resend",
+            [#"{"filter":{"id":"$NOTE"},"options":{"ttl":60}}"#, #"{"filter":{"dead":true},"options":{"ttl":60}}"#].map
+            {
+                Call(path: "/v1/deliveries/resend", body: $0)
+            }
+        ),
+        Self("POST /v1/deliveries/acknowledge", #"{"deliveries":[{"notification":"$NOTE","delivery":0}]}"#),
         Self("GET /v1/events", query: "?after=0"),
     ]
 
@@ -75,6 +96,7 @@ struct TenancyRequests {
         Self("DELETE /v1/devices/{id}", query: "?app=$APP"),
         Self("GET /v1/devices", [Call(path: "/v1/devices"), Call(path: "/v1/devices?app=$APP")]),
         Self("POST /v1/devices/batch", #"{"devices":[{"id":"new","app":"$APP"}]}"#),
+        Self("GET /v1/devices/{id}/deliveries", query: "?app=$APP"), Self("GET /v1/users/{id}", query: "?app=$APP"),
         Self(
             "GET /v1/devices/{id}/subscription",
             ["", "?backend=$BACKEND", "?app=$APP"].map { Call(path: "/v1/devices/phone/subscription\($0)") }

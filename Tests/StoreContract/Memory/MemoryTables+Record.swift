@@ -306,6 +306,9 @@ extension MemoryTables {
         }
         for row in own where ended[row.id] != nil {
             ended[row.id]?.recipient = nil
+            if let place = notifications[row.notification]?.id.place(of: row.id) {
+                notifications[row.notification]?.forgetUser(at: Int(place))
+            }
             ended[row.id]?.attemptLog = []
             ended[row.id]?.receipt = nil
             result.anonymised += 1

@@ -54,6 +54,8 @@ struct MemoryTables {
     var notifications: [Int64: NewNotification] = [:]
     var waiting: [Int64: Waiting] = [:]
     var ended: [Int64: Ended] = [:]
+    /// The marks of bad ends.
+    var handled: [Int64: (isAcknowledged: Bool, isResent: Bool)] = [:]
     var keys: [String: IdempotencyEntry] = [:]
     var state: [String: [UInt8]] = [:]
     var moves: [String: String] = [:]
@@ -348,7 +350,7 @@ struct MemoryTables {
                 waiting[number] == nil && ended[number].map { $0.changed < retention.notifications } ?? true
             }
             guard over else { continue }
-            for number in new.numbers { ended[number] = nil }
+            for number in new.numbers { (ended[number], handled[number]) = (nil, nil) }
             notifications[id] = nil
         }
         let old = events.dropLast().prefix { $0.at < retention.events }.count
@@ -358,6 +360,12 @@ struct MemoryTables {
 }
 
 extension NewNotification {
+    /// Removes what a search by user or device finds of a recipient.
+    mutating func forgetUser(at place: Int) {
+        if users.indices.contains(place) { users[place] = nil }
+        if recipients.indices.contains(place) { recipients[place] = .device("") }
+    }
+
     /// The numbers of its deliveries.
     var numbers: Range<Int64> { id.rawValue..<id.rawValue + Int64(recipients.count) }
 }

@@ -89,27 +89,27 @@ struct NotificationIntake {
         record.plans = assignment.plans
         record.acceptedAt = acceptedAt
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
-        accepted.append(
-            NewNotification(
-                id: id,
-                notification: draft.notification,
+        var new = NewNotification(
+            id: id,
+            notification: draft.notification,
+            record: record,
+            recipients: recipients,
+            planOf: assignment.plans.count > 1 ? assignment.planOf : [],
+            caller: caller.name,
+            dueAt: times.dueAt,
+            expiresAt: times.expiresAt,
+            collapseID: draft.notification.collapseID,
+            event: template.event(
+                id,
+                state: state,
+                recipients: recipients.count,
                 record: record,
-                recipients: recipients,
-                planOf: assignment.plans.count > 1 ? assignment.planOf : [],
-                caller: caller.name,
-                dueAt: times.dueAt,
-                expiresAt: times.expiresAt,
-                collapseID: draft.notification.collapseID,
-                event: template.event(
-                    id,
-                    state: state,
-                    recipients: recipients.count,
-                    record: record,
-                    title: draft.notification.title?.resolved(for: nil)
-                ),
-                replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent
-            )
+                title: draft.notification.title?.resolved(for: nil)
+            ),
+            replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent
         )
+        if !draft.devices.isEmpty { new.users = draft.users(of: recipients) }
+        accepted.append(new)
         let isCounted: Bool
         switch recipients.first?.form {
         case .topic, .tags, .everyone: isCounted = false

@@ -21,8 +21,10 @@ package struct NotificationReader {
     }
 
     private enum Field: Int, RequestField {
-        case to, content, options, overrides, route, backend, app, metadata
-        static let names = ["to", "content", "options", "overrides", "route", "backend", "app", "metadata"]
+        case to, content, options, overrides, route, backend, app, metadata, reference
+        static let names = [
+            "to", "content", "options", "overrides", "route", "backend", "app", "metadata", "reference",
+        ]
     }
 
     /// Reads a body that is one notification.
@@ -75,6 +77,9 @@ package struct NotificationReader {
                 draft.isAppFaulty = draft.app == nil
                 draft.isChoiceFaulty = draft.isChoiceFaulty || draft.isAppFaulty
             case .metadata: draft.record.metadata = try metadata(&scanner, &issues)
+            case .reference:
+                let most = NotificationRecord.maximumReferenceBytes
+                draft.record.reference = try scanner.identifier(&issues, "#/reference", limit: most)
             }
         }
         guard isObject else { return draft }

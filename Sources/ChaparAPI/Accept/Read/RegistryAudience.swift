@@ -42,6 +42,15 @@ extension NotificationDraft {
         isLookedUp = true
     }
 
+    /// Returns the users of recipients that are devices; empty when none has one.
+    func users(of recipients: [Recipient]) -> [String?] {
+        guard devices.contains(where: { $0.device.user != nil }) else { return [] }
+        let users = Dictionary(devices.map { ($0.device.id, $0.device.user) }) { first, _ in first }
+        return recipients.map { recipient in
+            if case .device(let id) = recipient { users[id] ?? nil } else { nil }
+        }
+    }
+
     private mutating func lookUpDevices(
         in store: any DeviceStore,
         _ issues: inout RequestIssues

@@ -1,6 +1,8 @@
 internal import HTTPTypes
 internal import ChaparDelivery
+internal import ChaparComposition
 internal import ChaparCore
+internal import ChaparQueue
 
 /// The caller of a request: the holder of an API key, or any local caller of a keyless gateway.
 ///
@@ -63,6 +65,16 @@ package final class Caller: Sendable {
         return isAdministrator && view?.configuration.apiKeys.contains { $0.name == sender } ?? true
     }
 
+    /// Whether the caller may find a sender's notifications through some backends: those that it may see, and with the
+    /// scope `read_all` those of every sender through the backends that it may use.
+    func mayFind(sender: String, through record: NotificationRecord) -> Bool {
+        if maySee(sender: sender) { return true }
+        return has(.readAll) && record.plans.allSatisfy { $0.backends.allSatisfy(mayUse(backend:)) }
+    }
+
+    /// Whether the caller may read the contents of a sender's notifications that it found.
+    func mayRead(contentsOf sender: String) -> Bool { maySee(sender: sender) || has(.readContent) }
+
     /// Whether the caller may see a series of a metric: one without a backend, app or route, or with one that it may
     /// use.
     func maySee(labels: [(String, String)]) -> Bool {
@@ -92,7 +104,8 @@ extension GatewayConfiguration.APIKey.Scope {
         switch self {
         case .admin: true
         case .read: other == .metrics  // Metrics show less than a reader may see.
-        case .send, .broadcast, .devices, .metrics: false
+        case .readAll: other == .read || other == .metrics
+        case .send, .broadcast, .devices, .readContent, .metrics: false
         }
     }
 }

@@ -9,6 +9,8 @@ struct Handlers: Sendable {
     let notifications: NotificationsAPI
     let batches: BatchAPI
     let statuses: StatusAPI
+    let searches: SearchAPI
+    let deadLetters: DeadLetterAPI
     let devices: DevicesAPI
     let deviceBatches: DeviceBatchAPI
     let subscriptions: SubscriptionAPI
@@ -34,7 +36,7 @@ extension RouteTable {
     /// Makes the table of all routes, except those of modules.
     init(_ handlers: Handlers, build: BuildInfo) {
         let routes =
-            Self.notifications(handlers) + Self.devices(handlers) + Self.backends(handlers)
+            Self.notifications(handlers) + Self.searches(handlers) + Self.devices(handlers) + Self.backends(handlers)
             + Self.platforms(handlers) + Self.administration(handlers)
         // These two describe the other routes.
         let documents = StaticDocuments(build: build, routes: routes)
@@ -69,6 +71,42 @@ extension RouteTable {
             },
             Route(.get, "/v1/events", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.events.open(scope)
+            },
+        ]
+    }
+
+    /// Returns the routes that find messages, and handle those that failed; each request is recorded.
+    private static func searches(_ own: Handlers) -> [Route] {
+        [
+            Route(.get, "/v1/notifications", .scope(.read), isOnRecord: true) { _, _, scope throws(Problem) in
+                try await own.searches.notifications(scope)
+            },
+            Route(.get, "/v1/deliveries", .scope(.read), isOnRecord: true) { _, _, scope throws(Problem) in
+                try await own.searches.deliveries(scope)
+            },
+            Route(.get, "/v1/deliveries/counts", .scope(.read), isOnRecord: true) { _, _, scope throws(Problem) in
+                try await own.searches.counts(scope)
+            },
+            Route(.post, "/v1/deliveries/resend", .scope(.send), isOnRecord: true) {
+                request,
+                _,
+                scope throws(Problem) in
+                try await own.deadLetters.resend(request, scope)
+            },
+            Route(.post, "/v1/deliveries/acknowledge", .scope(.send), isOnRecord: true) {
+                request,
+                _,
+                scope throws(Problem) in
+                try await own.deadLetters.acknowledge(request, scope)
+            },
+            Route(.get, "/v1/devices/{id}/deliveries", .scope(.read), isOnRecord: true) {
+                _,
+                values,
+                scope throws(Problem) in
+                try await own.searches.deliveries(toDevice: values[0], scope)
+            },
+            Route(.get, "/v1/users/{id}", .scope(.devices), isOnRecord: true) { _, values, scope throws(Problem) in
+                try await own.searches.user(values[0], scope)
             },
         ]
     }

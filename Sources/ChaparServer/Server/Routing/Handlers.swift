@@ -23,6 +23,8 @@ extension Handlers {
             notifications: notifications,
             batches: batches,
             statuses: StatusAPI(endpoint: endpoint),
+            searches: SearchAPI(endpoint: endpoint, workers: workers),
+            deadLetters: DeadLetterAPI(endpoint: endpoint, metrics: metrics),
             devices: DevicesAPI(state: state, admission: admission),
             deviceBatches: DeviceBatchAPI(state: state, admission: admission),
             subscriptions: SubscriptionAPI(endpoint: endpoint),

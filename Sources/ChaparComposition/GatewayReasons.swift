@@ -1,11 +1,9 @@
-import ChaparComposition
-
 /// The guides to reasons of the gateway itself, which no platform gave.
 ///
-/// Only `explain` and docs/Troubleshooting.md use them. Each has the meaning of the reason, the gateway's reaction, and
-/// what to do.
-enum GatewayReasons {
-    static let all: [ReasonGuide] = [
+/// `explain`, the answers about deliveries and docs/Troubleshooting.md use them. Each has the meaning of the reason,
+/// the gateway's reaction, and what to do.
+package enum GatewayReasons {
+    package static let all: [ReasonGuide] = [
         guide(
             GatewayReason.cancelled,
             "refused: platform",

@@ -1,41 +1,33 @@
-import ChaparCore
+package import ChaparCore
 
-/// The text of `explain` about one reason of one source.
+/// The text about one reason of one source, for `explain` and for the answers about deliveries.
 ///
 /// Guides are made of the refusals that plugins list, of failures on the way to a platform, and of ``GatewayReasons``.
 /// The table of docs/Troubleshooting.md is made of the same guides. They decide nothing about a delivery.
-struct ReasonGuide: Sendable {
+package struct ReasonGuide: Sendable {
     /// The reason's name, as an attempt or event has it.
-    var reason: String
+    package var reason: String
     /// The source of the reason: a kind of backend, `http-transport` for the way to any platform, or `gateway`.
-    var source: String
+    package var source: String
     /// The outcome of the attempt or the delivery, such as `refused: platform`.
-    var outcome: String
+    package var outcome: String
     /// The meaning of the reason.
-    var meaning: String
+    package var meaning: String
     /// The reaction of the gateway.
-    var gateway: String
+    package var gateway: String
     /// The action that an operator can take.
-    var action: String
+    package var action: String
 
     /// The guide as one JSON object, for scripts.
-    var json: JSONValue {
+    package var json: JSONValue {
         [
             "reason": .string(reason), "source": .string(source), "outcome": .string(outcome),
             "meaning": .string(meaning), "gateway": .string(gateway), "action": .string(action),
         ]
     }
 
-    /// The guide as lines, for people.
-    var lines: [String] {
-        [
-            "\(Shell.paint(reason, .bold))  \(source), \(outcome)", "  meaning      \(meaning)",
-            "  the gateway  \(gateway)", "  you          \(action)",
-        ]
-    }
-
     /// Returns the guides to all reasons: of a program's platforms, of the way to them, and of the gateway itself.
-    static func all(_ backends: [BackendFactory]) -> [ReasonGuide] {
+    package static func all(_ backends: [BackendFactory]) -> [ReasonGuide] {
         var seen: Set<String> = []
         let platforms = backends.flatMap { factory in
             factory.reasons.compactMap { ReasonGuide($0, of: factory.kind.rawValue) }
@@ -86,7 +78,7 @@ struct ReasonGuide: Sendable {
     }
 
     /// Makes the guide to an outcome in a plugin's table; nil for an acceptance.
-    init?(_ outcome: DeliveryOutcome, of source: String) {
+    package init?(_ outcome: DeliveryOutcome, of source: String) {
         self.source = source
         switch outcome {
         case .accepted: return nil
@@ -108,7 +100,8 @@ struct ReasonGuide: Sendable {
     }
 
     /// Makes a guide.
-    init(_ reason: String, of source: String, outcome: String, meaning: String, gateway: String, action: String) {
+    package init(_ reason: String, of source: String, outcome: String, meaning: String, gateway: String, action: String)
+    {
         self.reason = reason
         self.source = source
         self.outcome = outcome

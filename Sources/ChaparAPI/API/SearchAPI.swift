@@ -1,0 +1,362 @@
+internal import Foundation
+package import Hummingbird
+internal import ChaparComposition
+package import ChaparDelivery
+internal import ChaparCore
+internal import ChaparQueue
+internal import Synchronization
+
+/// `GET /v1/notifications?…`, `GET /v1/deliveries?…` and the like: finds messages, the newest first.
+///
+/// A caller finds what it sent; with the scope `read_all` what every key sent through the backends that it may use.
+/// Each request reads a bounded number of deliveries, then gives a cursor and says how far it has looked.
+package struct SearchAPI: Sendable {
+    private static let pageSize = 50
+    private static let largestPage = 200
+    /// The most deliveries that one request reads.
+    static let mostRows = 100_000
+    /// The most groups of an answer with counts.
+    private static let mostGroups = 1_000
+    /// The number of last messages of a user.
+    private static let lastMessages = 20
+
+    let endpoint: SyncEndpoint
+    let workers: any WorkerObserver
+
+    /// Creates the endpoints; `workers` say whether the cause of a failure is gone.
+    package init(endpoint: SyncEndpoint, workers: any WorkerObserver) {
+        self.endpoint = endpoint
+        self.workers = workers
+    }
+
+    private var state: GatewayState { endpoint.state }
+
+    // MARK: Finding
+
+    /// Answers with a page of notifications that have a delivery as the filter wants.
+    package func notifications(_ scope: RequestScope) async throws(Problem) -> Response {
+        let filter = try DeliveryFilter(
+            parameters: try scope.parameters(),
+            beside: ["cursor", "limit"],
+            of: "notifications",
+            scope
+        )
+        try filter.requireSpan()
+        let page = try await page(filter, scope, onePerNotification: true)
+        let stored = try await notifications(page.found)
+        let now = state.clock.reading
+        return audited(filter, scope, capacity: 768 * stored.count) { writer in
+            Self.write(stored, at: now, for: scope.caller, to: &writer)
+            write(page, of: filter, at: now, to: &writer)
+        }
+    }
+
+    /// Answers with a page of deliveries.
+    package func deliveries(_ scope: RequestScope) async throws(Problem) -> Response {
+        try await deliveries(scope, of: "deliveries", fixed: [:])
+    }
+
+    /// Answers with a page of the deliveries to a device.
+    package func deliveries(toDevice step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try await deliveries(scope, of: "device", fixed: ["device": SyncEndpoint.decoded(step)])
+    }
+
+    private func deliveries(
+        _ scope: RequestScope,
+        of name: String,
+        fixed: [String: String]
+    ) async throws(Problem) -> Response {
+        let filter = try DeliveryFilter(
+            parameters: try scope.parameters(),
+            beside: ["cursor", "limit"],
+            of: name,
+            scope,
+            fixed: fixed
+        )
+        try filter.requireSpan()
+        let page = try await page(filter, scope, onePerNotification: false)
+        let (shown, now) = (DeliveryWriter(state, scope.caller), state.clock.reading)
+        return audited(filter, scope, capacity: 768 * page.found.count) { writer in
+            writer.name("items")
+            writer.beginArray()
+            for found in page.found { shown.write(found, for: scope.caller, to: &writer) }
+            writer.endArray()
+            write(page, of: filter, at: now, to: &writer)
+        }
+    }
+
+    /// Answers with what the registry and the queue have of a user: devices, tags, the last messages.
+    package func user(_ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters(["app"])
+        let (app, name) = (try scope.app(), try UserSwitchAPI.checked(SyncEndpoint.decoded(step)))
+        let devices: [Device]
+        do throws(StoreError) {
+            devices = try await state.devices.devices(ofUsers: [app.key(name)], limit: 1_000)
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+        var parameters = ["user": name]
+        if let own = scope.parameter("app") { parameters["app"] = own }
+        let filter = try DeliveryFilter(parameters: parameters, beside: [], of: "user", scope)
+        let page =
+            scope.caller.has(.read)
+            ? try await find(filter, before: nil, limit: Self.lastMessages, onePerNotification: true, scope.caller)
+            : FoundPage()
+        guard !devices.isEmpty || !page.found.isEmpty else {
+            throw .notFound("There is no device and no message of this user that the API key may see.")
+        }
+        let stored = try await notifications(page.found)
+        let now = state.clock.reading
+        let tags = Set(devices.flatMap(\.tags)).sorted()
+        return audited(filter, scope, capacity: 1_024) { writer in
+            writer.field("user", name)
+            writer.field("app", app.rawValue)
+            writer.name("devices")
+            writer.beginArray()
+            for device in devices {
+                writer.beginObject()
+                device.write(to: &writer, for: scope.caller)
+                writer.endObject()
+            }
+            writer.endArray()
+            writer.name("tags")
+            writer.beginArray()
+            for tag in tags { writer.string(tag) }
+            writer.endArray()
+            writer.name("notifications")
+            writer.beginObject()
+            Self.write(stored, at: now, for: scope.caller, to: &writer)
+            writer.endObject()
+        }
+    }
+
+    // MARK: Counting
+
+    private struct Group: Hashable {
+        var reason: String?
+        var backend: String?
+        var app: String?
+    }
+
+    private struct Tally {
+        var count = 0
+        var unknown = 0
+        var end: DeliveryEnd
+        var backend: String
+    }
+
+    /// Answers with the number of dead letters, or of what a filter wants, by reason, backend and app.
+    package func counts(_ scope: RequestScope) async throws(Problem) -> Response {
+        var parameters = try scope.parameters()
+        let by = (parameters.removeValue(forKey: "by") ?? "reason,backend,app").split(separator: ",").map(String.init)
+        for name in by where !["reason", "backend", "app"].contains(name) {
+            var issues = RequestIssues()
+            issues.add("#/by", "invalid", "Must be reason, backend and app, or some of them, divided by commas.")
+            throw Problem(issues)
+        }
+        if parameters["state"] == nil, parameters["dead"] == nil { parameters["dead"] = "true" }
+        let filter = try DeliveryFilter(parameters: parameters, beside: ["cursor"], of: "counts", scope)
+        try filter.requireSpan()
+        let place = try filter.place(of: parameters["cursor"])
+        let apps = Dictionary(state.snapshot.backends.map { ($0.name, $0.app.rawValue) }) { first, _ in first }
+        let groups = Mutex<[Group: Tally]>([:])
+        let page = try await find(
+            filter,
+            before: place?.before,
+            limit: .max,
+            onePerNotification: false,
+            scope.caller
+        ) { found in
+            let end = DeliveryEnd(found.delivery)
+            let backend = end.backend ?? found.delivery.backend
+            let group = Group(
+                reason: by.contains("reason") ? end.reason ?? "" : nil,
+                backend: by.contains("backend") ? backend : nil,
+                app: by.contains("app") ? apps[backend] ?? "" : nil
+            )
+            groups.withLock { groups in
+                // A platform with endless reasons must not fill the memory.
+                let isNew = groups[group] == nil
+                let key = isNew && groups.count >= Self.mostGroups ? Group(reason: "other") : group
+                groups[key, default: Tally(end: end, backend: backend)].count += 1
+                if found.delivery.state == .unknown { groups[key]?.unknown += 1 }
+            }
+            return false
+        }
+        let (shown, now) = (DeliveryWriter(state, scope.caller), state.clock.reading)
+        let health = BackendConditions(state, workers)
+        let sorted = groups.withLock { $0 }.sorted {
+            ($1.value.count, $0.key.reason ?? "", $0.key.backend ?? "")
+                < ($0.value.count, $1.key.reason ?? "", $1.key.backend ?? "")
+        }
+        return audited(filter, scope, capacity: 256 * sorted.count) { writer in
+            writer.name("items")
+            writer.beginArray()
+            for (group, tally) in sorted {
+                writer.beginObject()
+                writer.field("reason", group.reason)
+                writer.field("backend", group.backend)
+                writer.field("app", group.app)
+                writer.field("count", tally.count)
+                writer.field("unknown", tally.unknown)
+                if by.contains("backend") {
+                    let cause = health.cause(of: tally.end, at: tally.backend)
+                    writer.field("cause", cause.rawValue)
+                }
+                if by.contains("reason"), let guide = shown.guide(to: tally.end) {
+                    writer.name("explanation")
+                    shown.write(guide, to: &writer)
+                }
+                writer.endObject()
+            }
+            writer.endArray()
+            writer.field("total", sorted.reduce(0) { $0 + $1.value.count })
+            write(page, of: filter, at: now, to: &writer)
+        }
+    }
+
+    // MARK: Searching
+
+    /// The deliveries of a page, and how far the search has looked.
+    struct FoundPage: Sendable {
+        var found: [FoundDelivery] = []
+        /// The number below which it continues; nil at the end.
+        var next: Int64?
+        /// The time until which it has looked back, steady; nil when everything that is kept was searched.
+        var lookedBackTo: Date?
+    }
+
+    private func page(
+        _ filter: DeliveryFilter,
+        _ scope: RequestScope,
+        onePerNotification: Bool
+    ) async throws(Problem) -> FoundPage {
+        let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
+        let place = try filter.place(of: scope.parameter("cursor"))
+        return try await find(
+            filter,
+            before: place?.before,
+            limit: limit,
+            onePerNotification: onePerNotification,
+            scope.caller
+        )
+    }
+
+    /// Searches the parts of the store that a filter names until enough are found or enough are read.
+    func find(
+        _ filter: DeliveryFilter,
+        before: Int64?,
+        limit: Int,
+        onePerNotification: Bool,
+        _ caller: Caller,
+        _ isTaken: @escaping @Sendable (FoundDelivery) -> Bool = { _ in true }
+    ) async throws(Problem) -> FoundPage {
+        guard let search = state.search else { throw .notFound("The store of this gateway cannot search.") }
+        let now = state.clock.reading
+        var page = FoundPage()
+        do throws(StoreError) {
+            for var look in filter.looks(now, before: before, onePerNotification: onePerNotification) {
+                look.limit = limit - page.found.count
+                look.rows = Self.mostRows
+                let part = try await search.search(look) { filter.wants($0, for: caller) && isTaken($0) }
+                page.found += part.found
+                page.next = part.next
+                if part.next != nil || page.found.count >= limit { break }
+            }
+            if let next = page.next {
+                page.lookedBackTo = NotificationID(rawValue: next).time
+            } else {
+                page.lookedBackTo = filter.since.map(now.steady)
+                if filter.usesIndex {
+                    let start = try await search.indexedFrom()
+                    let indexed = start > 0 ? NotificationID(rawValue: start).time : nil
+                    page.lookedBackTo = [page.lookedBackTo, indexed].compactMap(\.self).max()
+                }
+            }
+        } catch {
+            throw Problem(error)
+        }
+        return page
+    }
+
+    private func notifications(_ found: [FoundDelivery]) async throws(Problem) -> [StoredNotification] {
+        var all: [StoredNotification] = []
+        do throws(StoreError) {
+            for one in found {
+                // One that was erased or purged meanwhile is left out.
+                if let stored = try await state.store.notification(one.notification) { all.append(stored) }
+            }
+        } catch {
+            throw Problem(error)
+        }
+        return all
+    }
+
+    // MARK: Writing
+
+    private static func write(
+        _ notifications: [StoredNotification],
+        at now: TimeReading,
+        for caller: Caller,
+        to writer: inout JSONWriter
+    ) {
+        writer.name("items")
+        writer.beginArray()
+        for stored in notifications {
+            writer.beginObject()
+            StatusAPI.write(stored, at: now, showsContent: caller.mayRead(contentsOf: stored.caller), to: &writer)
+            writer.endObject()
+        }
+        writer.endArray()
+    }
+
+    private func write(_ page: FoundPage, of filter: DeliveryFilter, at now: TimeReading, to writer: inout JSONWriter) {
+        writer.name("next")
+        if let next = page.next { writer.string(filter.cursor(next)) } else { writer.null() }
+        writer.name("looked_back_to")
+        if let time = page.lookedBackTo { RFC3339.write(now.wall(time), to: &writer) } else { writer.null() }
+    }
+
+    /// Returns an answer with the subject for the audit: the number of the page's members is no secret, a user is.
+    private func audited(
+        _ filter: DeliveryFilter,
+        _ scope: RequestScope,
+        capacity: Int,
+        _ write: (inout JSONWriter) -> Void
+    ) -> Response {
+        var response = Response.json(capacity: capacity + 128, write)
+        response.headers[.auditSubject] = filter.subject
+        return response
+    }
+}
+
+/// The conditions of the backends, by which the cause of a failure is gone or still there.
+struct BackendConditions {
+    /// Whether the cause of a bad end is gone.
+    enum Cause: String {
+        /// The backend works now.
+        case gone
+        /// The backend is parked, paused, broken or not configured.
+        case there
+        /// It is about one message or one token.
+        case lasting
+    }
+
+    private let workers: [String: WorkerStatus]
+    private let state: GatewayState
+
+    init(_ state: GatewayState, _ workers: any WorkerObserver) {
+        self.state = state
+        self.workers = Dictionary(workers.workers.map { ($0.backend, $0) }) { first, _ in first }
+    }
+
+    /// Returns whether the cause of an end at a backend is gone.
+    func cause(of end: DeliveryEnd, at name: String) -> Cause {
+        guard end.isMendable else { return .lasting }
+        guard let backend = state.snapshot.backends.first(where: { $0.name == name }) else { return .there }
+        let own = backend.backend.health
+        let health = state.outcomes.troubles.health(of: name, workers[name]?.health(own) ?? own)
+        let isClosed = workers[name].map { $0.breaker.status == .closed } ?? true
+        return health.status == .ok && isClosed ? .gone : .there
+    }
+}

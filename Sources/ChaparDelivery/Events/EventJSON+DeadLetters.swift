@@ -1,0 +1,28 @@
+internal import ChaparCore
+package import ChaparQueue
+package import Foundation
+
+extension EventJSON {
+    /// Returns the event of a bad end that a person has handled, or brought back: `delivery.acknowledged` and
+    /// `delivery.brought_back`.
+    ///
+    /// `caller` in it is the sender, whose key may see the event; `by` is the key that was used.
+    package static func handled(
+        _ found: FoundDelivery,
+        isAcknowledged: Bool,
+        by caller: String,
+        at time: Date
+    ) -> [UInt8] {
+        var writer = JSONWriter(capacity: 192)
+        writer.beginObject()
+        begin(&writer, isAcknowledged ? "delivery.acknowledged" : "delivery.brought_back", time)
+        writer.field("notification", found.notification.description)
+        writer.field("delivery", found.place.index)
+        sender(found.caller, found.record, to: &writer)
+        writer.field("backend", found.delivery.backend)
+        writer.field("state", found.delivery.state.rawValue)
+        if !caller.isEmpty { writer.field("by", caller) }
+        writer.endObject()
+        return writer.bytes
+    }
+}

@@ -9,8 +9,9 @@ final class WebPushAuth: Sendable {
     /// The most tokens that are kept.
     static let capacity = 1_024
 
-    /// The age from which a refused token is signed anew, in seconds: refusals of single subscriptions do not replace it
-    /// with each message.
+    /// The age from which a refused token is signed anew, in seconds.
+    ///
+    /// Refusals of single subscriptions do not replace it with each message.
     static let shortestLife: TimeInterval = 10
 
     private struct Place: Hashable {

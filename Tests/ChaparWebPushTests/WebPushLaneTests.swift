@@ -75,6 +75,27 @@ struct WebPushLaneTests {
         #expect(lanes.detail(at: now) == nil)
     }
 
+    @Test(
+        "A host that no setting names never speaks for the whole backend",
+        arguments: [302, 401, 403, 406, 429, 500, 503]
+    )
+    func foreign(status: Int) async throws {
+        let transport = ScriptedTransport { _ in
+            .success(HTTPAnswer(status: status, headers: [HTTPHeader("retry-after", "86400")]))
+        }
+        var options = WebPushOptions(keys: [WebPushKey()], subject: "mailto:ops@example.com")
+        try options.allow(hosts: ["browsers", "any"])
+        let context = BackendContext(name: "browsers", http: transport, logger: quiet)
+        let backend = WebPushBackend(options: options, context: context)
+        let hostile = browser(WebPushSubscriptionTests.text("https://push.example.org/x"))
+        for _ in 0..<3 {
+            let refusal = try #require(await backend.send(.sample, to: hostile).refusal)
+            #expect(refusal.kind == .account || refusal.kind == .token)
+            guard case .retry = refusal.advice else { Issue.record("\(refusal.advice)"); return }
+        }
+        #expect(transport.configurations.allSatisfy { $0.requiresPublicAddress })
+    }
+
     @Test("No more lanes are remembered than fit")
     func bound() {
         let lanes = WebPushLanes()

@@ -68,6 +68,8 @@ struct WebPushVAPIDTests {
         #expect(try Self.claims(renewed).token != token)
         let back = try auth.authorization(for: own, key: 0, now: now.addingTimeInterval(-60))
         #expect(try Self.claims(back).claims["exp"] == .integer(1_800_043_140), "a clock that was set back")
+        let soon = try auth.authorization(for: own, key: 0, refusedSince: now, now: now.addingTimeInterval(-51))
+        #expect(try Self.claims(soon).token == (try Self.claims(back).token), "not with each refusal")
         let again = try auth.authorization(for: own, key: 0, refusedSince: now, now: now.addingTimeInterval(1))
         #expect(try Self.claims(again).token != (try Self.claims(back).token))
     }

@@ -9,6 +9,11 @@ final class WebPushAuth: Sendable {
     /// The most tokens that are kept.
     static let capacity = 1_024
 
+    /// The age from which a refused token is signed anew, in seconds.
+    ///
+    /// Refusals of single subscriptions do not replace it with each message.
+    static let shortestLife: TimeInterval = 10
+
     private struct Place: Hashable {
         let origin: HTTPEndpoint
         let key: Int
@@ -52,9 +57,11 @@ final class WebPushAuth: Sendable {
     ) throws(HTTPFailure) -> String {
         let place = Place(origin: origin, key: key)
         let token = try tokens.withLock { tokens throws(HTTPFailure) in
-            if let known = tokens[place], refusedSince.map({ known.madeAt > $0 }) ?? true {
+            if let known = tokens[place] {
                 let age = now.timeIntervalSince(known.madeAt)
-                if age >= 0, age < lifetime.inSeconds / 2 { return known.value }
+                let isRefused = refusedSince.map { known.madeAt <= $0 } ?? false
+                let longest = isRefused ? Self.shortestLife : lifetime.inSeconds / 2
+                if age >= 0, age < longest { return known.value }
             }
             let made = try sign(origin, keys[key], now)
             if tokens.count >= Self.capacity, tokens[place] == nil { tokens.remove(at: tokens.startIndex) }

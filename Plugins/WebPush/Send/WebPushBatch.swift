@@ -19,8 +19,10 @@ struct WebPushItem: Sendable {
     var key = 0
     /// The keys that the service refused as another one's.
     var refusedKeys: Set<Int> = []
-    /// The time of the attempt whose VAPID token was refused.
+    /// The time of the attempt whose VAPID token was refused; nil for another key's.
     var refusedSince: Date?
+    /// Whether a token was signed anew for the message.
+    var isSignedAnew = false
 
     /// Where the message goes.
     var origin: HTTPEndpoint { subscription.address.endpoint }

@@ -22,6 +22,8 @@ final class WebPushLanes: Sendable {
     private struct Lane {
         var lastUse: Date
         var isInTrouble = false
+        /// Whether its host is not named in the settings, so that it never speaks for the whole backend.
+        var isForeign = false
         /// The time at which the service last took a message.
         var lastAcceptance: Date?
         var until: Date?
@@ -43,7 +45,7 @@ final class WebPushLanes: Sendable {
             guard let lane = lanes[origin], let until = lane.until, var refusal = lane.refusal else { return nil }
             let rest = until.timeIntervalSince(now)
             // With no other lane in order the caller pauses as a whole, which has probes of its own.
-            guard rest > 0, Self.hasOthers(lanes, origin, now) else { return nil }
+            guard rest > 0, lane.isForeign || Self.hasOthers(lanes, origin, now) else { return nil }
             refusal.status = nil
             refusal.advice = .retry(after: .milliseconds(clamping: (rest * 1_000).rounded(.up)))
             return refusal
@@ -80,6 +82,7 @@ final class WebPushLanes: Sendable {
     ///   - refusal: The refusal as it would concern the whole backend.
     ///   - pause: The pause that the service asked for.
     ///   - holds: Whether further messages wait.
+    ///   - isForeign: Whether the host is not named in the settings: its trouble is always its own.
     ///   - now: The time.
     /// - Returns: The refusal of the lane alone, with the time that is left; nil for the whole backend's.
     func trouble(
@@ -87,11 +90,13 @@ final class WebPushLanes: Sendable {
         _ refusal: Refusal,
         pause: Duration?,
         holds: Bool = true,
+        isForeign: Bool = false,
         at now: Date
     ) -> Refusal? {
         lanes.withLock { lanes in
             guard var lane = lanes[origin] else { return nil }
             lane.isInTrouble = lane.isInTrouble || holds
+            lane.isForeign = isForeign
             lane.lastUse = now
             var own = refusal
             // A fault of the account says nothing about the platform: it opens no breaker.
@@ -109,7 +114,7 @@ final class WebPushLanes: Sendable {
                 lane.refusal = own
             }
             lanes[origin] = lane
-            return Self.hasOthers(lanes, origin, now) ? own : nil
+            return isForeign || Self.hasOthers(lanes, origin, now) ? own : nil
         }
     }
 

@@ -35,7 +35,8 @@ struct WebPushOutcomes: Sendable {
         case .dropTopic where item.topic != nil:
             item.topic = nil
             return .again(item)
-        case .resign where item.refusedSince == nil, .resignThenRetry where item.refusedSince == nil:
+        case .resign where !item.isSignedAnew, .resignThenRetry where !item.isSignedAnew:
+            item.isSignedAnew = true
             item.refusedSince = started
             return .again(item)
         case .otherKey,
@@ -43,6 +44,7 @@ struct WebPushOutcomes: Sendable {
             item.refusedKeys.insert(item.key)
             guard let next = (0..<keyCount).first(where: { !item.refusedKeys.contains($0) }) else { break }
             item.key = next
+            item.refusedSince = nil
             return .again(item)
         default: break
         }
@@ -59,7 +61,15 @@ struct WebPushOutcomes: Sendable {
             Refusal(kind, reason: rule.reason, detail: rule.detail, status: answer.status, advice: advice)
         }
         func trouble(_ whole: Refusal, holds: Bool = true) -> DeliveryOutcome {
-            .refused(lanes.trouble(item.origin, whole, pause: pause, holds: holds, at: now) ?? whole)
+            let own = lanes.trouble(
+                item.origin,
+                whole,
+                pause: pause,
+                holds: holds,
+                isForeign: item.trust == .publicOnly,
+                at: now
+            )
+            return .refused(own ?? whole)
         }
         switch rule.consequence {
         case .accepted:
@@ -108,7 +118,9 @@ struct WebPushOutcomes: Sendable {
         guard case .refused(let refusal) = outcome else { return outcome }
         switch failure.cause {
         case .connect, .tls, .proxy, .protocolNotNegotiated:
-            return .refused(lanes.trouble(item.origin, refusal, pause: nil, at: now) ?? refusal)
+            let isForeign = item.trust == .publicOnly
+            let own = lanes.trouble(item.origin, refusal, pause: nil, isForeign: isForeign, at: now)
+            return .refused(own ?? refusal)
         default: return outcome
         }
     }

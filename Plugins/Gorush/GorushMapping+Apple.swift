@@ -57,7 +57,7 @@ extension GorushMapping {
             : object.value("development") == .bool(true) ? .development : options.environment
         let apple = entry.topic.map { options.apple(topic: $0) } ?? options.apple
         guard let apple else {
-            throw Refusal(sentence: "The platform 1 (iOS) is not configured.", isUnconfigured: true)
+            throw Refusal(sentence: "not_configured: The platform 1 (iOS) has no backend here.", isUnconfigured: true)
         }
         guard let backend = apple.backend(environment) else {
             let word = environment.rawValue

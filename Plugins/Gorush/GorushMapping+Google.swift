@@ -11,13 +11,16 @@ extension GorushMapping {
     /// Maps an entry for Google.
     func google(_ entry: GorushEntry) throws(Refusal) -> Draft {
         guard let backend = options.google else {
-            throw Refusal(sentence: "The platform 2 (Android) is not configured.", isUnconfigured: true)
+            throw Refusal(
+                sentence: "not_configured: The platform 2 (Android) has no backend here.",
+                isUnconfigured: true
+            )
         }
         let object = entry.object
         // Callers of gorush send to Firebase's tokens of iOS and of browsers under this platform as well.
         var draft = Draft(backend: backend, service: TokenService(rawValue: "x-firebase"), kind: "fcm")
         for name in ["android", "webpush", "apns", "fcm_options"] {
-            if let block = object.value(name)?.objectValue { draft.overrides[name] = .object(block) }
+            if let block = object.value(name)?.objectValue { draft.overrides[name] = .object(block.withoutNulls) }
         }
         putNotification(entry, into: &draft)
         putTexts(entry, into: &draft)
@@ -38,9 +41,9 @@ extension GorushMapping {
 
     /// Puts `notification`: texts that the entry's own do not replace, and what FCM has elsewhere.
     private func putNotification(_ entry: GorushEntry, into draft: inout Draft) {
-        guard let block = entry.object.value("notification")?.objectValue else { return }
+        guard let block = entry.object.value("notification")?.objectValue?.withoutNulls else { return }
         var rest = JSONObject()
-        for (name, value) in block where value != .null {
+        for (name, value) in block {
             let lower = name.lowercased()
             if let (_, field) = Self.legacy.first(where: { $0.0 == lower }) {
                 // A block of FCM's own wins over the older form.

@@ -7,7 +7,10 @@ extension GorushMapping {
     func huawei(_ entry: GorushEntry) throws(Refusal) -> Draft {
         let object = entry.object
         guard let backend = object.string("app_id").flatMap({ options.huaweiApps[$0] }) ?? options.huawei else {
-            throw Refusal(sentence: "The platform 3 (Huawei) is not configured.", isUnconfigured: true)
+            throw Refusal(
+                sentence: "not_configured: The platform 3 (Huawei) has no backend here.",
+                isUnconfigured: true
+            )
         }
         var draft = Draft(backend: backend, service: .androidHuawei, kind: "hms")
         draft.options["priority"] = .string(try priority(entry) ?? "normal")
@@ -30,7 +33,7 @@ extension GorushMapping {
                 android["ttl"] = ttl.stringValue == "" ? nil : ttl
             }
         }
-        let own = object.value("huawei_notification")?.objectValue
+        let own = object.value("huawei_notification")?.objectValue?.withoutNulls
         if own != nil || !draft.content.isEmpty {
             android["notification"] = .object(shown(entry, own))
         } else {
@@ -45,7 +48,7 @@ extension GorushMapping {
         var shown: JSONObject
         if let own {
             shown = ["foreground_show": false]
-            for (name, value) in own where value != .null { shown[name] = value }
+            for (name, value) in own { shown[name] = value }
         } else {
             shown = [
                 "default_sound": true, "use_default_vibrate": true, "use_default_light": true, "visibility": "PRIVATE",

@@ -45,6 +45,8 @@ struct GorushMapping {
         var isUnconfigured = false
     }
 
+    /// The longest id that comes back with a notification, in bytes of JSON: the API takes 512 for both together.
+    private static let largestID = 240
     /// The most tokens of one notification of the API.
     static let tokensPerMessage = 10_000
 
@@ -63,7 +65,7 @@ struct GorushMapping {
             let draft = try draft(entry)
             guard backends.contains(draft.backend) else {
                 throw Refusal(
-                    sentence: "The backend \"\(draft.backend)\" of this platform is not configured.",
+                    sentence: "not_configured: The backend \"\(draft.backend)\" of this platform is not there.",
                     isUnconfigured: true
                 )
             }
@@ -78,7 +80,10 @@ struct GorushMapping {
 
     private func draft(_ entry: GorushEntry) throws(Refusal) -> Draft {
         guard let platform = entry.platform else {
-            throw Refusal(sentence: "The platform must be 1 (iOS), 2 (Android) or 3 (Huawei).", isUnconfigured: true)
+            throw Refusal(
+                sentence: "unknown_platform: The platform must be 1 (iOS), 2 (Android) or 3 (Huawei).",
+                isUnconfigured: true
+            )
         }
         var draft =
             switch platform {
@@ -107,11 +112,16 @@ struct GorushMapping {
 
     /// The caller's own id of an entry and Apple's, which come back with the notification.
     ///
-    /// The one place where `notif_id` is written.
+    /// The one place where `notif_id` is written. Ids of more bytes than ``largestID`` are left out, since a message is
+    /// worth more than its id; logs have them all the same.
     private static func metadata(_ entry: GorushEntry) -> JSONObject {
         var metadata = JSONObject()
-        metadata["notif_id"] = entry.notifID.map { .string($0) }
-        if let id = entry.object.value("apns_id"), entry.platform == .apple { metadata["apns_id"] = id }
+        func put(_ id: String?, as name: String) {
+            guard let id, JSONValue.string(id).bytes.count <= largestID else { return }
+            metadata[name] = .string(id)
+        }
+        put(entry.notifID, as: "notif_id")
+        if entry.platform == .apple { put(entry.object.string("apns_id"), as: "apns_id") }
         return metadata
     }
 
@@ -177,6 +187,15 @@ extension GoObject {
 }
 
 extension JSONObject {
+    /// The object without members that are `null`, at any depth: to Go they are absent.
+    var withoutNulls: JSONObject {
+        var object = JSONObject()
+        for (name, value) in self where value != .null {
+            object[name] = value.objectValue.map { .object($0.withoutNulls) } ?? value
+        }
+        return object
+    }
+
     /// Sets a value in objects within objects, which are made where they are missing; nil sets nothing.
     mutating func put(_ value: JSONValue?, at path: String...) { put(value, at: path[...]) }
 

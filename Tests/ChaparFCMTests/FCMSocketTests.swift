@@ -22,7 +22,8 @@ struct FCMSocketTests {
                 backend: harness.backend,
                 recipient: { recipient(deviceToken($0)) },
                 others: [
-                    recipient(deviceToken(0), .iOSFirebase), recipient(deviceToken(0), .webFirebase), .topic("news"),
+                    recipient(deviceToken(0), .iOSFirebase), recipient(deviceToken(0), .webFirebase),
+                    recipient(deviceToken(0), .anyFirebase), .topic("news"),
                 ],
                 deadRecipient: recipient("d3ad:APA91b"),
                 foreignRecipient: .token(DeviceToken(String(repeating: "9f", count: 32), service: .iOSAPNs)),

@@ -138,6 +138,14 @@ struct MappingTests {
             #"{"content":{"body":"m"},"options":{"priority":"high","collapse_id":"c","dry_run":true,"ttl":60},"overrides":{"fcm":{"android":{"restricted_package_name":"p"}}}}"#
         ),
         Case(#""priority":"high""#, #"{"options":{"priority":"high","silent":true,\#(life)}}"#),
+        Case(
+            #""message":"m","android":{"ttl":null,"notification":{"tag":null}},"apns":{"headers":null},"notification":{"icon":null}"#,
+            #"{"content":{"body":"m"},"options":{"priority":"high",\#(life)},"overrides":{"fcm":{"android":{"notification":{}},"apns":{}}}}"#
+        ),
+        Case(
+            #""message":"m","notif_id":"\#(String(repeating: "n", count: 600))""#,
+            #"{"content":{"body":"m"},"options":{"priority":"high",\#(life)}}"#
+        ),
     ]
 
     @Test("Google", arguments: googleCases)

@@ -21,13 +21,28 @@ public struct BulkheadBackend: BackendWrapper {
     ///   - limit: The most messages in flight at a time, at least 1.
     ///   - waiting: The most further messages that may wait.
     ///   - maximumWait: The longest time a message may wait.
-    ///   - time: The clock.
     public init(
         _ wrapped: any PushBackend,
         limit: Int,
         waiting: Int = 1_000,
+        maximumWait: Duration = .seconds(30)
+    ) {
+        self.init(
+            wrapped,
+            limit: limit,
+            waiting: waiting,
+            maximumWait: maximumWait,
+            time: SystemTime()
+        )
+    }
+
+    /// Does the same with a clock of its own, for tests.
+    package init(
+        _ wrapped: any PushBackend,
+        limit: Int,
+        waiting: Int = 1_000,
         maximumWait: Duration = .seconds(30),
-        time: any TimeSource = SystemTime()
+        time: any TimeSource
     ) {
         self.wrapped = wrapped
         self.limit = max(1, limit)

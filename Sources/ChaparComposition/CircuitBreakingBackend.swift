@@ -26,12 +26,25 @@ public struct CircuitBreakingBackend: BackendWrapper {
     /// - Parameters:
     ///   - wrapped: The backend to wrap.
     ///   - settings: When it opens and for how long.
-    ///   - time: The clock.
     ///   - observe: Called with every opening and closing, with steady times; called from any thread, must not block.
     public init(
         _ wrapped: any PushBackend,
         settings: Breaker.Settings = Breaker.Settings(),
-        time: any TimeSource = SystemTime(),
+        observe: (@Sendable (Breaker.Change) -> Void)? = nil
+    ) {
+        self.init(
+            wrapped,
+            settings: settings,
+            time: SystemTime(),
+            observe: observe
+        )
+    }
+
+    /// Does the same with a clock of its own, for tests.
+    package init(
+        _ wrapped: any PushBackend,
+        settings: Breaker.Settings = Breaker.Settings(),
+        time: any TimeSource,
         observe: (@Sendable (Breaker.Change) -> Void)? = nil
     ) {
         self.wrapped = wrapped

@@ -28,8 +28,6 @@ public struct FallbackBackend: BackendGroup {
     ///   - retry: The retries, over all backends together.
     ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
-    ///   - time: The clock.
-    ///   - random: Returns numbers from 0 to 1.
     ///   - observe: Called with every attempt, including those whose outcome is not the final one, such as a dead
     ///     token.
     public init(
@@ -40,7 +38,32 @@ public struct FallbackBackend: BackendGroup {
         retry: RetryPolicy = RetryPolicy(),
         deadline: Duration = .seconds(120),
         resolver: RecipientResolver? = nil,
-        time: any TimeSource = SystemTime(),
+        observe: PlanObserver? = nil
+    ) {
+        self.init(
+            members,
+            onUnknown: onUnknown,
+            unknownWait: unknownWait,
+            fallbackAfter: fallbackAfter,
+            retry: retry,
+            deadline: deadline,
+            resolver: resolver,
+            time: SystemTime(),
+            random: { .random(in: 0...1) },
+            observe: observe
+        )
+    }
+
+    /// Does the same with a clock of its own and numbers of its own, for tests.
+    package init(
+        _ members: [NamedBackend],
+        onUnknown: DeliveryPlan.UnknownRule? = nil,
+        unknownWait: Duration = DeliveryPlan.defaultUnknownWait,
+        fallbackAfter: Duration = .zero,
+        retry: RetryPolicy = RetryPolicy(),
+        deadline: Duration = .seconds(120),
+        resolver: RecipientResolver? = nil,
+        time: any TimeSource,
         random: @escaping @Sendable () -> Double = { .random(in: 0...1) },
         observe: PlanObserver? = nil
     ) {

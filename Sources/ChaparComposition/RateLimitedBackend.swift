@@ -31,14 +31,31 @@ public struct RateLimitedBackend: BackendWrapper {
     ///   - maximumWait: The longest time a message may wait for its turn.
     ///   - maximumWaiting: The most messages that may wait at a time; further ones are refused at once.
     ///   - isUrgent: Whether a message may use ``ChaparCore/Pacing/urgentShare``; by default those of high priority.
-    ///   - time: The clock.
     public init(
         _ wrapped: any PushBackend,
         pacing: Pacing,
         maximumWait: Duration = .seconds(30),
         maximumWaiting: Int = 100_000,
+        isUrgent: @escaping @Sendable (PushNotification) -> Bool = { $0.priority == .high }
+    ) {
+        self.init(
+            wrapped,
+            pacing: pacing,
+            maximumWait: maximumWait,
+            maximumWaiting: maximumWaiting,
+            isUrgent: isUrgent,
+            time: SystemTime()
+        )
+    }
+
+    /// Does the same with a clock of its own, for tests.
+    package init(
+        _ wrapped: any PushBackend,
+        pacing: Pacing,
+        maximumWait: Duration = .seconds(30),
+        maximumWaiting: Int = 100_000,
         isUrgent: @escaping @Sendable (PushNotification) -> Bool = { $0.priority == .high },
-        time: any TimeSource = SystemTime()
+        time: any TimeSource
     ) {
         self.wrapped = wrapped
         core = Core(TokenBucket(pacing, at: time.steady))

@@ -47,12 +47,23 @@ public struct RecipientResolver: Sendable {
     ///
     /// - Parameters:
     ///   - deadline: The longest time a look-up may take.
-    ///   - time: The clock of the deadline.
     ///   - devices: Returns the devices by their ids, with their live tokens; devices that do not exist are left out.
     ///     At most 1,000 ids at a time.
     public init(
         deadline: Duration = .seconds(5),
-        time: any TimeSource = SystemTime(),
+        devices: @escaping @Sendable ([String]) async throws -> [String: ResolvedDevice]
+    ) {
+        self.init(
+            deadline: deadline,
+            time: SystemTime(),
+            devices: devices
+        )
+    }
+
+    /// Does the same with a clock of its own, for tests.
+    package init(
+        deadline: Duration = .seconds(5),
+        time: any TimeSource,
         devices: @escaping @Sendable ([String]) async throws -> [String: ResolvedDevice]
     ) {
         self.deadline = deadline

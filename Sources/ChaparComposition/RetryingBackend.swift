@@ -19,8 +19,6 @@ public struct RetryingBackend: BackendWrapper {
     ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
     ///   - onUnknown: The rule after an attempt without an answer; `next` stops, since there is no next backend.
     ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
-    ///   - time: The clock.
-    ///   - random: Returns numbers from 0 to 1.
     ///   - observe: Called with every attempt.
     public init(
         _ wrapped: any PushBackend,
@@ -28,7 +26,28 @@ public struct RetryingBackend: BackendWrapper {
         deadline: Duration = .seconds(120),
         onUnknown: DeliveryPlan.UnknownRule? = nil,
         unknownWait: Duration = DeliveryPlan.defaultUnknownWait,
-        time: any TimeSource = SystemTime(),
+        observe: PlanObserver? = nil
+    ) {
+        self.init(
+            wrapped,
+            policy: policy,
+            deadline: deadline,
+            onUnknown: onUnknown,
+            unknownWait: unknownWait,
+            time: SystemTime(),
+            random: { .random(in: 0...1) },
+            observe: observe
+        )
+    }
+
+    /// Does the same with a clock of its own and numbers of its own, for tests.
+    package init(
+        _ wrapped: any PushBackend,
+        policy: RetryPolicy = RetryPolicy(),
+        deadline: Duration = .seconds(120),
+        onUnknown: DeliveryPlan.UnknownRule? = nil,
+        unknownWait: Duration = DeliveryPlan.defaultUnknownWait,
+        time: any TimeSource,
         random: @escaping @Sendable () -> Double = { .random(in: 0...1) },
         observe: PlanObserver? = nil
     ) {

@@ -59,7 +59,6 @@ public actor TokenProviderChain {
     ///   - tries: The most calls of a provider that has no token or fails; 1 where its answer is final.
     ///   - pause: The wait between two tries.
     ///   - memory: Stores the last token across restarts; nil keeps it in memory only.
-    ///   - time: The clock.
     ///   - announce: Called with each token that differs from the last one; must not block.
     public init(
         _ providers: [any TokenProvider],
@@ -68,7 +67,29 @@ public actor TokenProviderChain {
         tries: Int = 3,
         pause: Duration = .seconds(1),
         memory: (any TokenMemory)? = nil,
-        time: any TimeSource = SystemTime(),
+        announce: (@Sendable (TokenAnswer) -> Void)? = nil
+    ) {
+        self.init(
+            providers,
+            order: order,
+            deadline: deadline,
+            tries: tries,
+            pause: pause,
+            memory: memory,
+            time: SystemTime(),
+            announce: announce
+        )
+    }
+
+    /// Does the same with a clock of its own, for tests.
+    package init(
+        _ providers: [any TokenProvider],
+        order: [TokenService] = TokenProviderChain.defaultOrder,
+        deadline: Duration = .seconds(10),
+        tries: Int = 3,
+        pause: Duration = .seconds(1),
+        memory: (any TokenMemory)? = nil,
+        time: any TimeSource,
         announce: (@Sendable (TokenAnswer) -> Void)? = nil
     ) {
         for provider in providers { self.providers[provider.service] = provider }

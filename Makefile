@@ -26,11 +26,11 @@ demo-cluster: build  ## Three gateways on one PostgreSQL database behind a balan
 
 build: deps  ## Build for development
 	@[ -d .build/debug ] || echo "First build: about nine minutes on two cores, later ones take seconds."
-	swift build --product chapar
+	./.ci/swift build --product chapar
 
 release: deps  ## Build for use, with the Swift runtime in it: .build/release/chapar
 	@[ -d .build/release ] || echo "First release build: about thirteen minutes on two cores."
-	CHAPAR_COMMIT=$(COMMIT) swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath $(STRIP)
+	CHAPAR_COMMIT=$(COMMIT) ./.ci/swift build -c release --product chapar --static-swift-stdlib --disable-local-rpath $(STRIP)
 
 install:  ## Copy program, manual, completions, examples to $(PREFIX), as root: /usr/local; or into a tree, DESTDIR
 	@[ -x .build/release/chapar ] || { echo "First: make release"; exit 1; }
@@ -59,7 +59,7 @@ format:  ## Bring the code into form
 
 test: test-deps lint  ## Everything that CI checks
 	@[ -d .build/debug ] || echo "First build with tests: more than ten minutes on two cores."
-	swift build --build-tests $(BUILD_FLAGS)
+	./.ci/swift build --build-tests $(BUILD_FLAGS)
 	./.ci/checks
 
 verify-long:  ## What takes too long for CI: faults put back, each plugin deleted, kills, fuzzing, sanitizers, soak (see .ci/verify-long)

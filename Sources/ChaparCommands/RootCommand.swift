@@ -10,6 +10,7 @@ struct RootCommand: AsyncParsableCommand {
             DemoCommand.self, InitCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self,
             DoctorCommand.self, ExplainCommand.self, ConfigCommand.self, KeysCommand.self, BackendsCommand.self,
             RetryCommand.self, SandboxCommand.self, BenchCommand.self,
+            FindCommand.self, NotificationsCommand.self, DeliveriesCommand.self, DeadCommand.self,
             DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
         ]

@@ -1,15 +1,17 @@
 import ArgumentParser
 import ChaparComposition
 import ChaparCore
+import ChaparQueue
 
 /// `chapar explain`: explains the reason of an attempt or an event: its meaning, the gateway's reaction, and what to
 /// do.
-struct ExplainCommand: ParsableCommand {
+struct ExplainCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
         return CommandConfiguration(
             commandName: "explain",
-            abstract: "Say what a reason means, what the gateway does about it, and what you can do.",
+            abstract:
+                "Say what a reason means, or why a message failed, what the gateway does about it, and what you can do.",
             discussion: """
                 A reason is the word beside a failed attempt, in events, metrics and the output of send. Some words are used by
                 several platforms: write platform:reason for one. Without a reason all are listed.
@@ -17,6 +19,7 @@ struct ExplainCommand: ParsableCommand {
                   \(program) explain Unregistered
                   \(program) explain fcm:UNAVAILABLE
                   \(program) explain --json
+                  \(program) explain 0C9ZK3V00R400 --url http://127.0.0.1:8080
 
                 Exit code 1 when nobody knows the reason.
                 """
@@ -24,16 +27,23 @@ struct ExplainCommand: ParsableCommand {
     }
 
     @Argument(
-        help: "The reason, alone or as platform:reason; http-transport: and gateway: stand for those of no platform."
+        help:
+            "The reason, alone or as platform:reason; http-transport: and gateway: stand for those of no platform. Or the id of a notification."
     )
     var reason: String?
 
+    @OptionGroup(title: "The gateway, for an id") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() throws {
+    func run() async throws {
         let all = ReasonGuide.all(GatewayProgram.current.backends)
         guard let reason else { return list(all) }
         let found = Self.find(reason, in: all)
+        if found.isEmpty, NotificationID(reason) != nil {
+            return try await DevicesClient.use(gateway) { devices in
+                try await NotificationsShowCommand.show(reason, devices, form)
+            }
+        }
         guard !found.isEmpty else { throw Self.unknown(reason, all) }
         for (position, guide) in found.enumerated() {
             if form.isJSON {

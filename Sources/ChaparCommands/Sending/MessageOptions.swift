@@ -41,7 +41,7 @@ struct MessageOptions: ParsableArguments {
     @Option(help: "A newer message with the same id replaces this one.")
     var collapseID: String?
 
-    @Option(help: "When to send, as 2027-01-05T09:00:00Z; only through a gateway.")
+    @Option(help: "When to send: 2h, tomorrow, 14:30, 2027-01-05T09:00:00Z; only through a gateway.")
     var sendAt: String?
 
     @Flag(help: "Wake the app without showing anything.")
@@ -69,7 +69,7 @@ struct MessageOptions: ParsableArguments {
         var request = JSONObject()
         let content = try content(text: text)
         if !content.isEmpty { request["content"] = .object(content) }
-        let options = options
+        let options = try options
         if !options.isEmpty { request["options"] = .object(options) }
         let laidOver = try overrides.reduce(into: JSONObject()) { object, pair in
             let (kind, value) = try Self.split(pair, at: "=", "--override kind=JSON")
@@ -113,13 +113,15 @@ struct MessageOptions: ParsableArguments {
     }
 
     private var options: JSONObject {
-        var options = JSONObject()
-        options["ttl"] = ttl.map { .integer(Int64($0)) }
-        options["priority"] = priority.map { .string($0.rawValue) }
-        options["collapse_id"] = collapseID.map { .string($0) }
-        options["send_at"] = sendAt.map { .string($0) }
-        if silent { options["silent"] = true }
-        return options
+        get throws {
+            var options = JSONObject()
+            options["ttl"] = ttl.map { .integer(Int64($0)) }
+            options["priority"] = priority.map { .string($0.rawValue) }
+            options["collapse_id"] = collapseID.map { .string($0) }
+            options["send_at"] = try sendAt.map { .string(try PersonTime.text($0, .future, option: "--send-at")) }
+            if silent { options["silent"] = true }
+            return options
+        }
     }
 
     /// Splits a `slot:token` of a device: the slot is a service, or a service and a kind such as `ios-apns/voip`.

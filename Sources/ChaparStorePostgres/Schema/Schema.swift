@@ -35,7 +35,8 @@ enum Schema {
         Step(name: "receipts", statements: awaitedDeliveries, oldestReader: 5),
         Step(name: "outbox leases", statements: outboxLeases, oldestReader: 5),
         Step(name: "node sessions", statements: nodeSessions, oldestReader: 5),
-        Step(name: "records", statements: records), Step(name: "search", statements: search),
+        Step(name: "records", statements: records),
+        Step(name: "search", statements: search),
     ]
 
     /// The statement that creates the schema, for a database where ``isMissing`` is true.

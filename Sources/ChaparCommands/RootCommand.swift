@@ -12,6 +12,7 @@ struct RootCommand: AsyncParsableCommand {
             RetryCommand.self, SandboxCommand.self, BenchCommand.self,
             DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
+            WebhooksCommand.self,
         ]
         return CommandConfiguration(
             commandName: program.name,

@@ -1,3 +1,5 @@
+import ChaparCore
+
 /// The parts of the writer that a ``TableWork`` uses, within the transaction that runs it.
 ///
 /// ``CommitLoop`` makes it once. Used by the writer's thread only.
@@ -9,6 +11,7 @@ final class StoreWriter {
     let withdrawals: Withdrawals
     let erasing: Erasing
     let freePages: FreePages
+    private var preparedWebhooks: WebhookTable?
 
     init(
         _ transaction: Transaction,
@@ -24,5 +27,10 @@ final class StoreWriter {
         self.withdrawals = withdrawals
         self.erasing = erasing
         self.freePages = freePages
+    }
+
+    /// Returns the tables of webhooks, whose statements are prepared at the first call.
+    func webhooks() throws(StoreError) -> WebhookTable {
+        try preparedWebhooks.keep(try WebhookTable(transaction.connection))
     }
 }

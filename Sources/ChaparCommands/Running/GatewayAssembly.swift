@@ -79,6 +79,7 @@ struct GatewayAssembly: Sendable {
                 knownKinds: loader.registry.factories.map(\.kind.rawValue),
                 notices: notices,
                 metrics: metrics,
+                credentials: credentials,
                 build: GatewayProgram.current.build,
                 logger: logger,
                 onListening: onListening

@@ -18,6 +18,8 @@ extension Gateway {
     ///   - metrics: The metrics shown under `/metrics`.
     ///   - servesAPI: Whether it listens on the configured address. Otherwise it serves the program alone, which sends
     ///     through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard need the API.
+    ///   - credentials: The store of the keys of webhooks, such as a `SealedState`; nil keeps them in `store` as they
+    ///     are.
     ///   - build: The build of the program, which the API shows.
     ///   - logger: Logs failures.
     ///   - onListening: Called with the port once connections are accepted.
@@ -31,6 +33,7 @@ extension Gateway {
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
         servesAPI: Bool = true,
+        credentials: (any StateStore)? = nil,
         build: BuildInfo = .current,
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
@@ -43,6 +46,7 @@ extension Gateway {
             time: time,
             metrics: metrics,
             servesAPI: servesAPI,
+            credentials: credentials,
             build: build,
             logger: logger,
             onListening: onListening
@@ -58,6 +62,7 @@ extension Gateway {
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
         servesAPI: Bool,
+        credentials: (any StateStore)? = nil,
         build: BuildInfo = .current,
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
@@ -71,6 +76,7 @@ extension Gateway {
             notices: notices,
             time: time,
             metrics: metrics,
+            credentials: credentials,
             build: build,
             logger: logger,
             planning: OutboxPlanner.ownThread()
@@ -91,6 +97,7 @@ extension Gateway {
         notices: EventSink,
         time: (any TimeSource)?,
         metrics: GatewayMetrics,
+        credentials: (any StateStore)? = nil,
         build: BuildInfo = .current,
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
@@ -121,10 +128,12 @@ extension Gateway {
             logger: logger,
             planning: planning
         )
+        let webhooks = WebhookRelay(state: state, credentials: credentials, metrics: metrics, logger: logger)
         let api = GatewayAPI(
             state: state,
             workers: dispatcher,
             outbox: operations,
+            webhooks: webhooks,
             metrics: metrics,
             knownKinds: knownKinds,
             build: build,
@@ -136,6 +145,7 @@ extension Gateway {
             dispatcher: dispatcher,
             operations: operations,
             notices: notices,
+            webhooks: webhooks,
             metrics: metrics,
             front: makeFront(api),
             responder: api.responder,

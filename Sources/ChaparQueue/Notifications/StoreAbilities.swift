@@ -10,6 +10,8 @@ public struct StoreAbilities: Sendable {
     /// The search for a user's data, for erasures and for the encryption of stored credentials; nil where the store
     /// cannot search.
     public var traces: (any TraceStore)?
+    /// The endpoints of webhooks; nil where the store keeps none, so that none can be registered.
+    package var webhooks: (any WebhookStore)?
     /// The record of runs; nil where the store keeps none.
     package var serving: (any ServingNotes)?
 

@@ -28,7 +28,7 @@ public struct StoreConformance {
         (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (records, "NotificationRecord"),
         (walks, "NotificationStore"),
         (receipts, "NotificationStore.record(_:)"), (numbers, "NotificationID.highest"),
-        (waiting, "NotificationStore.settle(_:of:event:)"),
+        (waiting, "NotificationStore.settle(_:of:event:)"), (webhooks, "WebhookStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

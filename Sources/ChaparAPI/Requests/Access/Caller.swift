@@ -92,7 +92,7 @@ extension GatewayConfiguration.APIKey.Scope {
         switch self {
         case .admin: true
         case .read: other == .metrics  // Metrics show less than a reader may see.
-        case .send, .broadcast, .devices, .metrics: false
+        case .send, .broadcast, .devices, .metrics, .webhooks: false
         }
     }
 }

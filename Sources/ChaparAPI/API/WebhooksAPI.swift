@@ -116,10 +116,11 @@ package struct WebhooksAPI: Sendable {
         let secret = WebhookSecret.make()
         let new = StoredWebhook(name: name, app: app, settings: settings.encoded)
         let (relay, secrets) = (relay, WebhookSecrets([secret]))
-        // The key first: an endpoint without one is not sent to.
-        try await kept { () throws(StoreError) in try await relay?.save(secrets, of: name) }
+        // The endpoint first: of two requests that add one, the other one must not replace its key. Without a key
+        // nothing is sent.
         let revision = try await kept { () throws(StoreError) in try await store.saveWebhook(new, replacing: nil) }
         guard revision != nil else { throw .webhookChanged(name) }
+        try await kept { () throws(StoreError) in try await relay?.save(secrets, of: name) }
         relay?.changed()
         let shown = try await show(try await find(Substring(name), scope))
         var response = Response.json(.created) { writer in
@@ -218,11 +219,15 @@ package struct WebhooksAPI: Sendable {
         let secret = WebhookSecret.make()
         secrets.rotate(to: secret, keepingOthersUntil: end, now: now)
         let new = secrets
-        let revision = try await kept { () throws(StoreError) -> Int64? in
-            try await relay?.save(new, of: found.name)
-            return try await store.saveWebhook(found, replacing: found.revision)
+        let revision = try await kept { () throws(StoreError) in
+            try await store.saveWebhook(found, replacing: found.revision)
         }
-        guard revision != nil else { throw .webhookChanged(found.name) }
+        guard let revision else { throw .webhookChanged(found.name) }
+        try await kept { () throws(StoreError) in
+            try await relay?.save(new, of: found.name)
+            // Another revision, since a sender may have read the keys in between.
+            _ = try await store.saveWebhook(found, replacing: revision)
+        }
         relay?.changed()
         return Response.json { writer in
             writer.field("webhook", found.name)

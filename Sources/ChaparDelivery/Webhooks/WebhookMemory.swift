@@ -98,9 +98,10 @@ package struct WebhookMemory: Sendable, Hashable {
     mutating func take(_ answer: WebhookAnswer, at now: Date) -> Consequence? {
         if answer.isSuccess {
             let wasBroken = isBroken
-            let (kept, time) = (attempts, now)
+            // A request that began before the endpoint was disabled does not enable it.
+            let (kept, reason) = (attempts, disabled)
             self = WebhookMemory()
-            (attempts, succeededAt) = (kept, time)
+            (attempts, succeededAt, disabled) = (kept, now, reason)
             return wasBroken ? .recovered : nil
         }
         throttle(answer, now)

@@ -221,10 +221,17 @@ extension RouteTable {
             Route(.get, "/v1/webhooks/{name}", .scope(.webhooks)) { _, values, scope throws(Problem) in
                 try await own.webhooks.show(values[0], scope)
             },
-            Route(.put, "/v1/webhooks/{name}", .scope(.webhooks)) { request, values, scope throws(Problem) in
+            // Recorded like an erasure: these decide where the events of all senders go.
+            Route(.put, "/v1/webhooks/{name}", .scope(.webhooks), erases: true) {
+                request,
+                values,
+                scope throws(Problem) in
                 try await own.webhooks.put(request, values[0], scope)
             },
-            Route(.patch, "/v1/webhooks/{name}", .scope(.webhooks)) { request, values, scope throws(Problem) in
+            Route(.patch, "/v1/webhooks/{name}", .scope(.webhooks), erases: true) {
+                request,
+                values,
+                scope throws(Problem) in
                 try await own.webhooks.patch(request, values[0], scope)
             },
             Route(.delete, "/v1/webhooks/{name}", .scope(.webhooks), erases: true) {
@@ -239,7 +246,10 @@ extension RouteTable {
             Route(.post, "/v1/webhooks/{name}/test", .scope(.webhooks)) { request, values, scope throws(Problem) in
                 try await own.webhooks.test(request, values[0], scope)
             },
-            Route(.post, "/v1/webhooks/{name}/rotate", .scope(.webhooks)) { request, values, scope throws(Problem) in
+            Route(.post, "/v1/webhooks/{name}/rotate", .scope(.webhooks), erases: true) {
+                request,
+                values,
+                scope throws(Problem) in
                 try await own.webhooks.rotate(request, values[0], scope)
             },
             Route(.post, "/v1/webhooks/{name}/recover", .scope(.webhooks)) { request, values, scope throws(Problem) in

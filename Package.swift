@@ -297,6 +297,8 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             swiftSettings: strict
@@ -446,6 +448,8 @@ let package = Package(
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: gateway),
             ],
@@ -706,7 +710,7 @@ let package = Package(
                 .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle", condition: gateway),
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: gateway),
             ],
-            exclude: ["Configuration/Fixtures"],
+            exclude: ["Configuration/Fixtures", "Webhooks/Fixtures"],
             swiftSettings: strict
         ),
         // The whole gateway under a seed: see docs/Simulation.md.

@@ -13,6 +13,7 @@ struct RootCommand: AsyncParsableCommand {
             FindCommand.self, NotificationsCommand.self, DeliveriesCommand.self, DeadCommand.self,
             DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
+            WebhooksCommand.self,
         ]
         return CommandConfiguration(
             commandName: program.name,

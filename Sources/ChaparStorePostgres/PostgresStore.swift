@@ -10,8 +10,12 @@ internal import Synchronization
 /// during a transaction share the next one. A node claims under its own lease, timed by the database's clock; when the
 /// node dies, another takes over its work. The store calls no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
-    /// Everything that gateways on one database share, and the search for a user's data.
-    public var abilities: StoreAbilities { StoreAbilities(nodes: self, quotas: self, traces: self, search: self) }
+    /// Everything that gateways on one database share, the search for a user's data, and the endpoints of webhooks.
+    public var abilities: StoreAbilities {
+        var abilities = StoreAbilities(nodes: self, quotas: self, traces: self, search: self)
+        abilities.webhooks = self
+        return abilities
+    }
 
     let core: StoreCore
     /// The connection for changes of devices.

@@ -1,3 +1,5 @@
+import ChaparCore
+
 /// The parts of the writer that a ``TableWork`` uses, within the transaction that runs it.
 ///
 /// ``CommitLoop`` makes it once. Used by the writer's thread only.
@@ -10,6 +12,7 @@ final class StoreWriter {
     let erasing: Erasing
     let freePages: FreePages
     let searchIndex: SearchIndex
+    private var preparedWebhooks: WebhookTable?
 
     init(
         _ transaction: Transaction,
@@ -27,5 +30,10 @@ final class StoreWriter {
         self.erasing = erasing
         self.freePages = freePages
         self.searchIndex = searchIndex
+    }
+
+    /// Returns the tables of webhooks, whose statements are prepared at the first call.
+    func webhooks() throws(StoreError) -> WebhookTable {
+        try preparedWebhooks.keep(try WebhookTable(transaction.connection))
     }
 }

@@ -43,7 +43,9 @@ struct CopyColumnTests {
         "device_tokens": CopiedTable(.tokens, columns: ["slot": ["service"]]), "device_tags": CopiedTable(.tags),
         "outbox_changes": CopiedTable(.changes),
         "outbox_entries": CopiedTable(.entries, columns: ["user_key": ["user"], "asked": ["leased"]]),
+        "webhooks": CopiedTable(.webhooks, left: heldWebhooks), "webhook_messages": CopiedTable(.webhookMessages),
     ]
+    private static let heldWebhooks = ["holder": "nothing is held", "held_until": "nothing is held"]
     /// Tables of a file that are not copied, with the reason.
     private static let sqliteLeft = [
         "archive": "its deliveries are notifications and results: StoreCopyTests has its fields",
@@ -67,6 +69,7 @@ struct CopyColumnTests {
         "device_tokens": CopiedTable(.tokens), "device_tags": CopiedTable(.tags),
         "outbox_changes": CopiedTable(.changes),
         "outbox_entries": CopiedTable(.entries, columns: ["asked": ["lease"]], left: ["owner": "nothing is claimed"]),
+        "webhooks": CopiedTable(.webhooks, left: heldWebhooks), "webhook_messages": CopiedTable(.webhookMessages),
     ]
     /// Tables of a schema that are not copied, with the reason.
     private static let postgresLeft = [
@@ -454,6 +457,22 @@ struct CopyColumnTests {
         try await file.write { db in
             try Self.fillDeliveries(db)
             try Self.fillDevices(db)
+            try Self.insert(
+                "webhooks",
+                [
+                    "name": "'shop'", "app": "'main'", "revision": "81", "settings": "X'7B7D'", "cursor": "82",
+                    "memory": "X'0901'", "holder": "'me'", "held_until": "1764000000083",
+                ],
+                db
+            )
+            try Self.insert(
+                "webhook_messages",
+                [
+                    "webhook": "'shop'", "id": "'msg_1'", "number": "84", "state": "1", "due": "1764000000085",
+                    "record": "X'7B7D'",
+                ],
+                db
+            )
             try db.execute(
                 sql: """
                     INSERT OR REPLACE INTO marks (name, value) VALUES ('wall', 1764000004500), ('steady', 1764000000000)

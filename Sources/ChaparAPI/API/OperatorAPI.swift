@@ -115,7 +115,8 @@ package struct OperatorAPI: Sendable {
             store: await state.store.health(),
             load: admission.load,
             certificateNotAfter: snapshot.certificateNotAfter,
-            limits: APILimit.allCases.map { ($0.rawValue, snapshot.value(of: $0)) }
+            limits: APILimit.allCases.map { ($0.rawValue, snapshot.value(of: $0)) },
+            webhooks: (try? await WebhookLevel.all(state.store)) ?? []
         ).write(to: &text)
         return text.bytes
     }

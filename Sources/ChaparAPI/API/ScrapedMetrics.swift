@@ -25,6 +25,8 @@ struct ScrapedMetrics {
     var certificateNotAfter: Date?
     /// The limits of the API that are in force.
     let limits: [(String, Int)]
+    /// The endpoints of webhooks; empty without any, and while the store fails.
+    var webhooks: [WebhookLevel] = []
 
     /// Writes all metrics.
     func write(to text: inout PrometheusText) {
@@ -73,6 +75,7 @@ struct ScrapedMetrics {
         for (name, value) in limits {
             text.sample(.limit, [name], Double(value))
         }
+        WebhookLevel.write(webhooks, to: &text)
         ProcessMetrics.write(to: &text, startedAt: startedAt)
     }
 

@@ -298,7 +298,7 @@ struct KeysCommand: AsyncParsableCommand {
 
     /// A scope, as an argument.
     enum Scope: String, ExpressibleByArgument, CaseIterable {
-        case send, broadcast, devices, read, metrics, admin
+        case send, broadcast, devices, read, metrics, webhooks, admin
     }
 
     /// Returns the key of this name in a configuration.

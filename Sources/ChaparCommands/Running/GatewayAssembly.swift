@@ -80,6 +80,7 @@ struct GatewayAssembly: Sendable {
                 platforms: loader.registry.factories,
                 notices: notices,
                 metrics: metrics,
+                credentials: credentials,
                 build: GatewayProgram.current.build,
                 logger: logger,
                 onListening: onListening

@@ -278,8 +278,8 @@ struct GorushConversion {
             "Read GET /v1/notifications/ID/deliveries, or the stream GET /v1/events."
         ),
         (
-            "core.feedback_hook_url", "", "nothing is posted to an address",
-            "Read the stream GET /v1/events: it has each failure, and resumes where it was left."
+            "core.feedback_hook_url", "", "what is posted to an address has another form, and is signed",
+            "Write webhooks.feedback_url with the address: docs/Webhooks.md."
         ),
         ("core.pid.enabled", "false", "no file with the process number is written", "The service manager keeps it."),
         (

@@ -272,6 +272,51 @@ extension MetricFamily {
     static let processMemory = Self(.gauge, "process_resident_memory_bytes", "Memory in use.")
     static let processCPU = Self(.counter, "process_cpu_seconds_total", "Processor time used.")
 
+    // MARK: Webhooks
+
+    static let webhookAttempts = Self(
+        .counter,
+        "chapar_webhook_attempts_total",
+        ["webhook", "app", "outcome"],
+        "Requests to a webhook, by what came of them."
+    )
+    static let webhookDuration = Self(
+        .histogram,
+        "chapar_webhook_duration_seconds",
+        ["webhook", "app"],
+        "Time from the begin of a request to a webhook to its end."
+    )
+    static let webhookEvents = Self(
+        .counter,
+        "chapar_webhook_events_total",
+        ["webhook", "app"],
+        "Events that a webhook has taken."
+    )
+    static let webhookGivenUp = Self(
+        .counter,
+        "chapar_webhook_given_up_total",
+        ["webhook", "app"],
+        "Messages that a webhook did not take at the last attempt; a request to recover sends them again."
+    )
+    package static let webhookLag = Self(
+        .gauge,
+        "chapar_webhook_lag_events",
+        ["webhook", "app"],
+        "Events of the log that a webhook's sender has still to pass."
+    )
+    package static let webhookOpen = Self(
+        .gauge,
+        "chapar_webhook_open_messages",
+        ["webhook", "app"],
+        "Messages that wait for another attempt."
+    )
+    package static let webhookDisabled = Self(
+        .gauge,
+        "chapar_webhook_disabled",
+        ["webhook", "app"],
+        "1 while a webhook gets nothing, since it failed, answered 410, or was disabled."
+    )
+
     /// Every family, by subject, in the order of the documents.
     static let all: [(subject: String, families: [MetricFamily])] = [
         (
@@ -298,6 +343,13 @@ extension MetricFamily {
             [
                 tokensInvalidated, invalidationsQuarantined, formerInvalidationsQuarantined, invalidationsStopped,
                 invalidationsUndecided, operations, operationsWaiting, changesUnplanned, noticesDropped,
+            ]
+        ),
+        (
+            "Webhooks",
+            [
+                webhookAttempts, webhookDuration, webhookEvents, webhookGivenUp, webhookLag, webhookOpen,
+                webhookDisabled,
             ]
         ),
         (

@@ -43,6 +43,8 @@ public struct GatewayConfiguration: Sendable {
     public var audit: Audit?
     /// The section `access_log`; nil writes none.
     public var accessLog: AccessLog?
+    /// The section `webhooks`.
+    public var webhooks = Webhooks()
 
     /// Makes a configuration with every default.
     public init() {}
@@ -311,6 +313,9 @@ public struct GatewayConfiguration: Sendable {
             case readContent = "read_content"
             /// Metrics alone.
             case metrics
+            /// The webhooks of the key's app, or of every app for a key without one, which get the events of all
+            /// senders.
+            case webhooks
             /// Everything, for all senders, including device tokens and operations.
             case admin
         }

@@ -44,6 +44,7 @@ struct ConfigurationReader {
             section("access_log").reject("path", "is that of audit", fix: "Write another file.")
         }
         configuration.limits = limits(section("limits"))
+        configuration.webhooks = webhooks(section("webhooks"))
         configuration.store = store(section("store"))
         // The lock and the first key stand beside the file: two names of one store must give the same path.
         configuration.store.path = FileLink.target(

@@ -20,6 +20,8 @@ extension Gateway {
     ///   - metrics: The metrics shown under `/metrics`.
     ///   - servesAPI: Whether it listens on the configured address. Otherwise it serves the program alone, which sends
     ///     through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard need the API.
+    ///   - credentials: The store of the keys of webhooks, such as a `SealedState`; nil keeps them in `store` as they
+    ///     are.
     ///   - build: The build of the program, which the API shows.
     ///   - logger: Logs failures.
     ///   - onListening: Called with the port once connections are accepted.
@@ -34,6 +36,7 @@ extension Gateway {
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
         servesAPI: Bool = true,
+        credentials: (any StateStore)? = nil,
         build: BuildInfo = .current,
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
@@ -47,6 +50,7 @@ extension Gateway {
             time: time,
             metrics: metrics,
             servesAPI: servesAPI,
+            credentials: credentials,
             build: build,
             logger: logger,
             onListening: onListening
@@ -63,6 +67,7 @@ extension Gateway {
         time: (any TimeSource)? = nil,
         metrics: GatewayMetrics = GatewayMetrics(),
         servesAPI: Bool,
+        credentials: (any StateStore)? = nil,
         build: BuildInfo = .current,
         logger: Logger,
         onListening: @escaping @Sendable (_ port: Int) async -> Void = { _ in }
@@ -77,6 +82,7 @@ extension Gateway {
             notices: notices,
             time: time,
             metrics: metrics,
+            credentials: credentials,
             build: build,
             logger: logger,
             planning: OutboxPlanner.ownThread()
@@ -98,6 +104,7 @@ extension Gateway {
         notices: EventSink,
         time: (any TimeSource)?,
         metrics: GatewayMetrics,
+        credentials: (any StateStore)? = nil,
         build: BuildInfo = .current,
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
@@ -134,10 +141,12 @@ extension Gateway {
             logger: logger,
             planning: planning
         )
+        let webhooks = WebhookRelay(state: state, credentials: credentials, metrics: metrics, logger: logger)
         let api = GatewayAPI(
             state: state,
             workers: dispatcher,
             outbox: operations,
+            webhooks: webhooks,
             metrics: metrics,
             knownKinds: knownKinds,
             build: build,
@@ -149,6 +158,7 @@ extension Gateway {
             dispatcher: dispatcher,
             operations: operations,
             notices: notices,
+            webhooks: webhooks,
             metrics: metrics,
             front: makeFront(api),
             responder: api.responder,

@@ -20,6 +20,7 @@ public final class Gateway: Service {
     private let dispatcher: Dispatcher
     private let operations: OutboxRelay
     private let notices: EventSink
+    private let webhooks: WebhookRelay
     private let metrics: GatewayMetrics
     private let front: any Service
     /// The responder, by which the program itself accepts notifications as the API does.
@@ -40,6 +41,7 @@ public final class Gateway: Service {
         dispatcher: Dispatcher,
         operations: OutboxRelay,
         notices: EventSink,
+        webhooks: WebhookRelay,
         metrics: GatewayMetrics,
         front: any Service,
         responder: GatewayResponder,
@@ -50,6 +52,7 @@ public final class Gateway: Service {
         self.dispatcher = dispatcher
         self.operations = operations
         self.notices = notices
+        self.webhooks = webhooks
         self.metrics = metrics
         self.front = front
         self.responder = responder
@@ -73,6 +76,7 @@ public final class Gateway: Service {
             group.addTask { [notices, state, metrics, logger] in await notices.run(state.store, metrics, logger) }
             group.addTask { [state, api, logger] in await api.keyUses.run(state, api.audit, logger) }
             group.addTask { [state, api, logger] in await api.erasures.run(state, logger) }
+            group.addTask { [webhooks] in await webhooks.run() }
             let result = await runFront()
             api.keyUses.finish()
             notices.finish()  // All parts that may announce something have ended.
@@ -133,6 +137,7 @@ public final class Gateway: Service {
         runs.finish()
         dispatcher.stop()
         operations.beginStop()
+        webhooks.stop()
         api.erasures.finish()  // The next start continues: a search may take longer than the shutdown.
     }
 

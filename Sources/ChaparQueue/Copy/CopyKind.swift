@@ -35,6 +35,10 @@ package enum CopyKind: String, CaseIterable, Sendable {
     case changes = "outbox changes"
     /// Outbox entries for platforms, none of them leased.
     case entries = "outbox entries"
+    /// Endpoints of webhooks with their cursors, none of them held.
+    case webhooks
+    /// Messages of webhooks that are not delivered.
+    case webhookMessages = "webhook messages"
 
     /// A field of a record.
     package struct Field: Sendable {
@@ -104,6 +108,16 @@ package enum CopyKind: String, CaseIterable, Sendable {
                 .integer("number"), .text("id"), .text("backend"), .text("device"), .text("user_key"), .text("kind"),
                 .text("body"), .integer("at"), .integer("attempts"), .integer("due"), .integer("asked"),
             ]
+        case .webhooks:
+            [
+                .text("name"), .text("app"), .integer("revision"), .bytes("settings"), .integer("cursor"),
+                .bytes("memory"),
+            ]
+        case .webhookMessages:
+            [
+                .text("webhook"), .text("id"), .integer("number"), .integer("state"), .integer("due"),
+                .bytes("record"),
+            ]
         }
     }
 
@@ -113,7 +127,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
     package var keyCount: Int {
         switch self {
         case .receipts: 3
-        case .keys, .tokens, .tags, .searchKeys: 2
+        case .keys, .tokens, .tags, .searchKeys, .webhookMessages: 2
         default: 1
         }
     }

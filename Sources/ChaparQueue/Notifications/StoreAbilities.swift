@@ -12,6 +12,8 @@ public struct StoreAbilities: Sendable {
     public var traces: (any TraceStore)?
     /// The search for deliveries; nil where the store has none.
     public var search: (any SearchStore)?
+    /// The endpoints of webhooks; nil where the store keeps none, so that none can be registered.
+    package var webhooks: (any WebhookStore)?
     /// The record of runs; nil where the store keeps none.
     package var serving: (any ServingNotes)?
 

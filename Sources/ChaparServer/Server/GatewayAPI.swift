@@ -26,6 +26,7 @@ package struct GatewayAPI: Sendable {
     ///   - state: The state that all parts of the gateway share.
     ///   - workers: Returns the status of the workers.
     ///   - outbox: Carries out the entries of the outbox; nil for a gateway without one.
+    ///   - webhooks: Sends webhooks; nil for a gateway without them.
     ///   - metrics: The metrics shown under `/metrics`.
     ///   - knownKinds: The kinds of backends that `overrides` may name beside the configured ones: all that the program
     ///     knows.
@@ -35,6 +36,7 @@ package struct GatewayAPI: Sendable {
         state: GatewayState,
         workers: any WorkerObserver,
         outbox: OutboxRelay? = nil,
+        webhooks: WebhookRelay? = nil,
         metrics: GatewayMetrics,
         knownKinds: [String] = [],
         build: BuildInfo = .current,
@@ -46,6 +48,7 @@ package struct GatewayAPI: Sendable {
             api: own,
             workers: workers,
             outbox: outbox,
+            webhooks: webhooks,
             metrics: metrics,
             knownKinds: knownKinds,
             build: build,

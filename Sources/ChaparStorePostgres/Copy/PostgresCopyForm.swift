@@ -58,7 +58,8 @@ struct PostgresCopyForm {
             columns[10] = "(coalesce(lease, 0) < 0)::int"
             added[10] = "lease"
             values[10] = "CASE WHEN n.asked <> 0 THEN -1 END"
-        case .moves, .notifications, .results, .devices: break
+        case .webhookMessages: table = "webhook_messages"
+        case .moves, .notifications, .results, .devices, .webhooks: break
         }
         source = "chapar.\(table) d"
         insertion = """

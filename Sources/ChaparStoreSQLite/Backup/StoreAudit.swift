@@ -80,6 +80,7 @@ enum StoreAudit {
         ("device_tags", nil, [.init("tag", .text), .init("device", .number)]),
         ("outbox_changes", nil, changes), ("outbox_entries", "operations", entries),
         ("outbox_depths", "operation_depths", [.init("backend", .text), .init("waiting", .count)]),
+        ("webhooks", nil, webhooks), ("webhook_messages", nil, webhookMessages),
     ]
 
     private static let deliveries: [Column] = [
@@ -139,6 +140,17 @@ enum StoreAudit {
         .init("user", .text, isNullable: true), .init("kind", .entryKind), .init("body", .json, isNullable: true),
         .init("at", .moment), .init("attempts", .count), .init("due", .moment, isNullable: true),
         .init("leased", .number),
+    ]
+
+    private static let webhooks: [Column] = [
+        .init("name", .text), .init("app", .text), .init("revision", .number), .init("settings", .json),
+        .init("cursor", .number), .init("memory", .bytes), .init("holder", .text, isNullable: true),
+        .init("held_until", .moment, isNullable: true),
+    ]
+
+    private static let webhookMessages: [Column] = [
+        .init("webhook", .text), .init("id", .text), .init("number", .id), .init("state", .number),
+        .init("due", .moment), .init("record", .json),
     ]
 
     /// Conditions over several columns of up-to-date files, as statements that find a row which violates one.

@@ -93,7 +93,10 @@ struct SQLiteCopyForm {
                 INSERT INTO outbox_entries (\(columns.dropLast().joined(separator: ", ")), leased)
                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, \(OutboxEntryTable.waitsAsAsked) * (?11 <> 0))
                 """
-        case .flows, .moves, .handled:
+        case .webhookMessages:
+            source = "webhook_messages"
+            insertion = Self.insertion(source, columns)
+        case .flows, .moves, .handled, .webhooks:
             source = kind.rawValue
             insertion = Self.insertion(source, columns)
         }

@@ -32,7 +32,7 @@ struct TenancyRequests {
         self.init(route, [Call(path: path + query, body: body)])
     }
 
-    static let all: [Self] = notifications + devices + backends + administration + modules
+    static let all: [Self] = notifications + devices + backends + webhooks + administration + modules
 
     private static let message = #""to":{"tokens":[{"token":"ab12","service":"ios-apns"}]},"content":{"title":"x"}"#
     /// One message for each way of naming something, and one that names nothing and finds no way.
@@ -174,6 +174,13 @@ struct TenancyRequests {
         // The platform's signature or secret decides here, whatever key comes along.
         Self("POST /v1/backends/{name}/receipts", []), Self("POST /v1/backends/{name}/webhook/{secret}", []),
     ]
+
+    /// The store in memory keeps no webhooks: ``WebhooksAPITests`` has what keys reach of them.
+    private static let webhooks: [Self] = [
+        "GET /v1/webhooks", "GET /v1/webhooks/{name}", "PUT /v1/webhooks/{name}", "PATCH /v1/webhooks/{name}",
+        "DELETE /v1/webhooks/{name}", "GET /v1/webhooks/{name}/attempts", "POST /v1/webhooks/{name}/test",
+        "POST /v1/webhooks/{name}/rotate", "POST /v1/webhooks/{name}/recover",
+    ].map { Self($0, []) }
 
     private static let administration: [Self] = [
         Self("GET /v1/keys"), Self("DELETE /v1/users/{id}", query: "?app=$APP"), Self("GET /metrics"),

@@ -35,6 +35,7 @@ struct ExposureTests {
             ) { stored in try NotificationContent.decode(stored) },
             operations: OutboxRelay(state: state, metrics: metrics, logger: quiet),
             notices: EventSink(),
+            webhooks: WebhookRelay(state: state, metrics: metrics, logger: quiet),
             metrics: metrics,
             front: api.makeApplication(),
             responder: api.responder,

@@ -29,6 +29,7 @@ public struct StoreConformance {
         (walks, "NotificationStore"),
         (receipts, "NotificationStore.record(_:)"), (numbers, "NotificationID.highest"),
         (waiting, "NotificationStore.settle(_:of:event:)"), (searches, "SearchStore"),
+        (webhooks, "WebhookStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

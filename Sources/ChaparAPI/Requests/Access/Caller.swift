@@ -105,7 +105,7 @@ extension GatewayConfiguration.APIKey.Scope {
         case .admin: true
         case .read: other == .metrics  // Metrics show less than a reader may see.
         case .readAll: other == .read || other == .metrics
-        case .send, .broadcast, .devices, .readContent, .metrics: false
+        case .send, .broadcast, .devices, .readContent, .metrics, .webhooks: false
         }
     }
 }

@@ -30,6 +30,7 @@ struct Handlers: Sendable {
     let keys: KeysAPI
     let dashboard: DashboardAPI
     let erasures: UserErasureAPI
+    let webhooks: WebhooksAPI
 }
 
 extension RouteTable {
@@ -37,7 +38,7 @@ extension RouteTable {
     init(_ handlers: Handlers, build: BuildInfo) {
         let routes =
             Self.notifications(handlers) + Self.searches(handlers) + Self.devices(handlers) + Self.backends(handlers)
-            + Self.platforms(handlers) + Self.administration(handlers)
+            + Self.platforms(handlers) + Self.webhooks(handlers) + Self.administration(handlers)
         // These two describe the other routes.
         let documents = StaticDocuments(build: build, routes: routes)
         self.init(
@@ -246,6 +247,51 @@ extension RouteTable {
                 values,
                 scope throws(Problem) in
                 try await own.messages.cancel(request, values[0], scope)
+            },
+        ]
+    }
+
+    private static func webhooks(_ own: Handlers) -> [Route] {
+        [
+            Route(.get, "/v1/webhooks", .scope(.webhooks)) { _, _, scope throws(Problem) in
+                try await own.webhooks.list(scope)
+            },
+            Route(.get, "/v1/webhooks/{name}", .scope(.webhooks)) { _, values, scope throws(Problem) in
+                try await own.webhooks.show(values[0], scope)
+            },
+            // Recorded like an erasure: these decide where the events of all senders go.
+            Route(.put, "/v1/webhooks/{name}", .scope(.webhooks), erases: true) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.webhooks.put(request, values[0], scope)
+            },
+            Route(.patch, "/v1/webhooks/{name}", .scope(.webhooks), erases: true) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.webhooks.patch(request, values[0], scope)
+            },
+            Route(.delete, "/v1/webhooks/{name}", .scope(.webhooks), erases: true) {
+                _,
+                values,
+                scope throws(Problem) in
+                try await own.webhooks.delete(values[0], scope)
+            },
+            Route(.get, "/v1/webhooks/{name}/attempts", .scope(.webhooks)) { _, values, scope throws(Problem) in
+                try await own.webhooks.attempts(values[0], scope)
+            },
+            Route(.post, "/v1/webhooks/{name}/test", .scope(.webhooks)) { request, values, scope throws(Problem) in
+                try await own.webhooks.test(request, values[0], scope)
+            },
+            Route(.post, "/v1/webhooks/{name}/rotate", .scope(.webhooks), erases: true) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.webhooks.rotate(request, values[0], scope)
+            },
+            Route(.post, "/v1/webhooks/{name}/recover", .scope(.webhooks)) { request, values, scope throws(Problem) in
+                try await own.webhooks.recover(request, values[0], scope)
             },
         ]
     }

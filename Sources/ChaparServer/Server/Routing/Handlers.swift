@@ -12,6 +12,7 @@ extension Handlers {
         snapshots: APISnapshots,
         workers: any WorkerObserver,
         outbox: OutboxRelay?,
+        webhooks: WebhookRelay?,
         metrics: GatewayMetrics,
         admission: Admission,
         peers: Peers,
@@ -62,7 +63,8 @@ extension Handlers {
                 peers: peers,
                 logger: logger
             ),
-            erasures: UserErasureAPI(state: state, erasures: api.erasures, logger: logger)
+            erasures: UserErasureAPI(state: state, erasures: api.erasures, logger: logger),
+            webhooks: WebhooksAPI(endpoint: endpoint, relay: webhooks)
         )
     }
 }

@@ -1,0 +1,120 @@
+internal import Foundation
+internal import ChaparCore
+internal import ChaparQueue
+
+/// The events of an endpoint, made of those of the log: its filter, its app, and the ends of notifications.
+///
+/// Used by one lane.
+struct WebhookSource {
+    /// The most notifications whose open deliveries are counted.
+    private static let maximumNotifications = 10_000
+    /// The longest distance of the first event from the last that one read covers.
+    private static let longestRead: Int64 = 512
+
+    let tools: WebhookTools
+    let filter: WebhookFilter
+    /// The app whose events it gets; nil for all.
+    let app: AppName?
+    /// The number of ends to see before a notification is looked up again; 0 once its end was found.
+    private var open: [NotificationID: Int] = [:]
+
+    init(_ tools: WebhookTools, _ filter: WebhookFilter, app: AppName?) {
+        self.tools = tools
+        self.filter = filter
+        self.app = app
+    }
+
+    /// Forgets the notifications whose end was found, to find them again.
+    mutating func forget() { open.removeAll() }
+
+    /// Returns the events that the endpoint gets for one of the log: none, the event, the end of its notification, or
+    /// both.
+    mutating func events(of event: StoredEvent) async throws(StoreError) -> [WebhookEvent] {
+        guard let type = WebhookEvent.type(of: event.json) else { return [] }
+        let mayEnd = type.endsDelivery && filter.matches(.finished)
+        guard filter.matches(type) || mayEnd, let object = WebhookEvent.object(of: event) else { return [] }
+        let own = Self.app(of: object, tools)
+        guard app == nil || own == app else { return [] }
+        var found: [WebhookEvent] = []
+        if filter.matches(type), let made = WebhookEvent(event, object, type: type, app: own) { found.append(made) }
+        if mayEnd, let ended = try await end(event, object, own) { found.append(ended) }
+        return found
+    }
+
+    /// Returns the events of a message, as they are in the log now; those that were removed are missing.
+    func events(of items: [Int64]) async throws(StoreError) -> [WebhookEvent] {
+        var stored: [Int64: StoredEvent] = [:]
+        let numbers = items.map { Int64(clamping: $0.magnitude) }
+        guard let first = numbers.min(), let last = numbers.max() else { return [] }
+        let distance = last.subtracting(clamping: first)
+        if distance < Self.longestRead {
+            let read = try await tools.state.store.events(
+                after: first - 1,
+                limit: Int(clamping: distance) + 1,
+                wait: .zero
+            )
+            for event in read { stored[event.number] = event }
+        } else {
+            for number in numbers {
+                let event = try await tools.state.store.events(after: number - 1, limit: 1, wait: .zero).first
+                if let event, event.number == number { stored[number] = event }
+            }
+        }
+        var found: [WebhookEvent] = []
+        for item in items {
+            guard let event = stored[Int64(clamping: item.magnitude)], let object = WebhookEvent.object(of: event)
+            else {
+                continue
+            }
+            let own = Self.app(of: object, tools)
+            if item < 0 {
+                if let id = Self.notification(object),
+                    let notification = try await tools.state.store.notification(id),
+                    let made = WebhookEvent(event, object, ending: notification, app: own)
+                {
+                    found.append(made)
+                }
+            } else if let type = WebhookEvent.type(of: event.json),
+                let made = WebhookEvent(event, object, type: type, app: own)
+            {
+                found.append(made)
+            }
+        }
+        return found
+    }
+
+    /// Returns the end of a notification when this is the end of its last delivery.
+    ///
+    /// A notification with open deliveries is looked up again after that many ends: none of them can be the last one
+    /// before.
+    private mutating func end(
+        _ event: StoredEvent,
+        _ object: JSONObject,
+        _ own: AppName?
+    ) async throws(StoreError) -> WebhookEvent? {
+        guard let id = Self.notification(object) else { return nil }
+        if let left = open[id] {
+            guard left > 0 else { return nil }
+            open[id] = left - 1
+            guard left == 1 else { return nil }
+        }
+        guard let notification = try await tools.state.store.notification(id) else { return nil }
+        let waiting = notification.counts.reduce(0) { $1.key.isFinal ? $0 : $0 + $1.value }
+        let recipients = notification.counts.reduce(0) { $0 + $1.value }
+        // Only notifications with several recipients have another end: others need no memory.
+        if recipients > 1 {
+            if open.count >= Self.maximumNotifications { open.removeAll() }
+            open[id] = waiting
+        }
+        return waiting == 0 ? WebhookEvent(event, object, ending: notification, app: own) : nil
+    }
+
+    private static func notification(_ object: JSONObject) -> NotificationID? {
+        object["notification"]?.stringValue.flatMap { NotificationID($0) }
+    }
+
+    /// Returns the app of an event: that of its backend, which the configuration must still have.
+    private static func app(of object: JSONObject, _ tools: WebhookTools) -> AppName? {
+        object["backend"]?.stringValue.flatMap { tools.state.snapshot.app(ofBackend: $0) }
+    }
+}

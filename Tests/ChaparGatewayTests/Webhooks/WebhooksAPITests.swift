@@ -1,0 +1,209 @@
+import Foundation
+import HTTPTypes
+import ChaparCore
+import ChaparStoreSQLite
+import ChaparTesting
+import Testing
+
+@testable import ChaparAPI
+@testable import ChaparDelivery
+
+@Suite("The API of webhooks", .timeLimit(.minutes(1)))
+struct WebhooksAPITests {
+    @Test("an endpoint is added, shown, changed and removed; its key is shown once")
+    func life() async throws {
+        try await WebhookRig.run { rig, receiver in
+            let added = try await rig.call(
+                .put,
+                "/v1/webhooks/shop",
+                #"{"url":"\#(receiver.url())","types":["delivery.*"],"rate":50,"batch":true}"#
+            )
+            #expect(added.status == 201 && added.headers[.location] == "/v1/webhooks/shop")
+            #expect(added.json["secret"]?.stringValue?.hasPrefix("whsec_") == true)
+            #expect(added.json["rate"] == 50 && added.json["batch"] == true && added.json["ordered"] == false)
+            let list = try await rig.call(.get, "/v1/webhooks")
+            #expect(list.json["webhooks"]?.arrayValue?.map { $0["name"]?.stringValue } == ["shop"])
+            #expect(!list.text.contains("whsec_"))
+            let changed = try await rig.call(.patch, "/v1/webhooks/shop", #"{"ordered":true}"#)
+            #expect(changed.status == 200 && changed.json["ordered"] == true && changed.json["batch"] == true)
+            let replaced = try await rig.call(.put, "/v1/webhooks/shop", #"{"url":"\#(receiver.url("/b"))"}"#)
+            #expect(replaced.status == 200 && replaced.json["batch"] == false && replaced.json["secret"] == nil)
+            #expect(replaced.json["types"]?.arrayValue?.count == WebhookType.byDefault.count)
+            let stopped = try await rig.call(.patch, "/v1/webhooks/shop", #"{"enabled":false}"#)
+            #expect(stopped.json["status"] == "disabled" && stopped.json["reason"] == "operator")
+            #expect(try await rig.call(.delete, "/v1/webhooks/shop").status == 204)
+            #expect(try await rig.call(.get, "/v1/webhooks/shop").status == 404)
+            #expect(try await rig.store.loadState("webhooks/shop") == nil, "its keys are removed")
+        }
+    }
+
+    @Test(
+        "a wrong body is refused with its field and changes nothing",
+        arguments: [
+            (#"{}"#, "#/url missing"), (#"{"url":"https://169.254.169.254/"}"#, "#/url internal_address"),
+            (#"{"url":"https://[::ffff:10.0.0.1]/"}"#, "#/url internal_address"),
+            (#"{"url":"https://[64:ff9b::7f00:1]/"}"#, "#/url internal_address"),
+            (#"{"url":"http://93.184.215.14/"}"#, "#/url not_encrypted"),
+            (#"{"url":"https://93.184.215.14:444/"}"#, "#/url bad_port"),
+            (#"{"url":"https://u:p@93.184.215.14/"}"#, "#/url userinfo"),
+            (#"{"url":"https://93.184.215.14/","types":["delivery.lost"]}"#, "#/types/0 unknown_type"),
+            (#"{"url":"https://93.184.215.14/","types":[]}"#, "#/types empty"),
+            (#"{"url":"https://93.184.215.14/","rate":-1}"#, "#/rate out_of_range"),
+            (#"{"url":"https://93.184.215.14/","app":"nowhere"}"#, "#/app unknown_app"),
+            (#"{"url":"https://93.184.215.14/","secret":"x"}"#, "#/secret unknown_field"),
+            (#"{"url":"https://example.invalid/"}"#, "#/url unknown_host"),
+        ]
+    )
+    func refusals(body: String, error: String) async throws {
+        try await WebhookRig.run { rig, _ in
+            let reply = try await rig.call(.put, "/v1/webhooks/hook", body)
+            #expect(reply.status == 422 && reply.errors == [error], "\(reply.text)")
+            #expect(try await rig.call(.get, "/v1/webhooks").json["webhooks"]?.arrayValue?.isEmpty == true)
+        }
+    }
+
+    @Test("an unknown type is answered with the list of types")
+    func typeList() async throws {
+        try await WebhookRig.run { rig, receiver in
+            let reply = try await rig.call(
+                .put,
+                "/v1/webhooks/hook",
+                #"{"url":"\#(receiver.url())","types":["delivery.lost"]}"#
+            )
+            for type in WebhookType.allCases { #expect(reply.text.contains(type.rawValue)) }
+        }
+    }
+
+    @Test(
+        "numeric forms of an internal address are refused by the system's resolver",
+        arguments: ["2130706433", "0x7f000001", "0177.0.0.1"]
+    )
+    func numericForms(host: String) async throws {
+        let url = try WebhookURL("https://\(host)/")
+        let mistake = await WebhookClient().check(url, WebhookGuard(GatewayConfiguration()))
+        #expect(
+            mistake?.code == "internal_address" || mistake?.code == "unknown_host",
+            "\(String(describing: mistake))"
+        )
+    }
+
+    @Test("a test request is signed, and its answer shows status, time and the first bytes of the body")
+    func test() async throws {
+        try await WebhookRig.run { rig, receiver in
+            receiver.answer { _, _ in .status(202, body: String(repeating: "x", count: 3_000)) }
+            let secret = try await rig.add("hook", receiver.url())
+            let reply = try await rig.call(.post, "/v1/webhooks/hook/test", "{}")
+            #expect(reply.status == 200 && reply.json["delivered"] == true && reply.json["status"] == 202)
+            #expect(reply.json["body"]?.stringValue?.count == 1_024)
+            let request = try #require(receiver.requests.first)
+            #expect(request.type == "endpoint.test" && request.id == reply.json["id"]?.stringValue)
+            #expect(
+                secret.verifies(request.signatures, id: request.id, timestamp: request.timestamp, body: request.body)
+            )
+        }
+    }
+
+    @Test("a rotation gives a new key, with which the old one signs for its time")
+    func rotate() async throws {
+        try await WebhookRig.run { rig, receiver in
+            let old = try await rig.add("hook", receiver.url())
+            let reply = try await rig.call(.post, "/v1/webhooks/hook/rotate", #"{"keep_old":600}"#)
+            #expect(reply.status == 200, "\(reply.text)")
+            let new = try #require(WebhookSecret(Secret(reply.json["secret"]?.stringValue ?? "")))
+            for _ in 0..<2 {
+                try await rig.publish("delivery.failed")
+                rig.time.advance(by: .seconds(601))
+            }
+            try await receiver.wait(for: 2)
+            try await rig.publish("delivery.failed")
+            try await receiver.wait(for: 3)
+            let last = try #require(receiver.requests.last)
+            #expect(new.verifies(last.signatures, id: last.id, timestamp: last.timestamp, body: last.body))
+            #expect(!old.verifies(last.signatures, id: last.id, timestamp: last.timestamp, body: last.body))
+            #expect(try await rig.call(.post, "/v1/webhooks/hook/rotate", #"{"keep_old":604801}"#).status == 422)
+        }
+    }
+
+    @Test("one message is sent again by its id; an unknown id is not found")
+    func replay() async throws {
+        try await WebhookRig.run { rig, receiver in
+            try await rig.add("hook", receiver.url())
+            try await rig.publish("delivery.failed")
+            try await receiver.wait(for: 1)
+            try await rig.settle()
+            let id = receiver.requests[0].id
+            let reply = try await rig.call(.post, "/v1/webhooks/hook/recover", #"{"id":"\#(id)"}"#)
+            #expect(reply.status == 202, "\(reply.text)")
+            try await receiver.wait(for: 2)
+            #expect(receiver.requests[1].id == id && receiver.requests[1].body == receiver.requests[0].body)
+            #expect(try await rig.call(.post, "/v1/webhooks/hook/recover", #"{"id":"msg_x_1_1"}"#).status == 404)
+            #expect(try await rig.call(.post, "/v1/webhooks/hook/recover", #"{}"#).status == 422)
+        }
+    }
+
+    private static func key(
+        _ name: String,
+        _ scopes: Set<GatewayConfiguration.APIKey.Scope>,
+        app: String? = nil
+    ) -> GatewayConfiguration.APIKey {
+        var key = APIHarness.key(name, scopes)
+        key.app = app.map { AppName(rawValue: $0) }
+        return key
+    }
+
+    @Test("a key with the scope reaches the endpoints of its app, and no other's")
+    func tenancy() async throws {
+        let keys = [
+            Self.key("shop", [.webhooks], app: "shop"), Self.key("bank", [.webhooks], app: "bank"),
+            Self.key("reader", [.read], app: "shop"), Self.key("root", [.admin]),
+        ]
+        try await WebhookRig.run(
+            apps: ["ios": AppName(rawValue: "shop"), "crm": AppName(rawValue: "bank")],
+            keys: keys
+        ) { rig, receiver in
+            let body = #"{"url":"\#(receiver.url())"}"#
+            func call(_ method: HTTPRequest.Method, _ path: String, _ body: String? = nil, as name: String) async throws
+                -> APIHarness.Reply
+            {
+                try await rig.call(method, path, body, headers: APIHarness.bearer(name))
+            }
+            let added = try await call(.put, "/v1/webhooks/own", body, as: "shop")
+            #expect(added.status == 201 && added.json["app"] == "shop", "\(added.text)")
+            #expect(try await call(.put, "/v1/webhooks/all", body, as: "root").json["app"] == nil)
+            for path in ["/v1/webhooks/own", "/v1/webhooks/all", "/v1/webhooks/own/attempts"] {
+                #expect(try await call(.get, path, as: "bank").status == 404)
+                #expect(try await call(.get, path, as: "reader").status == 403)
+                #expect(try await call(.get, path, as: "root").status == 200)
+            }
+            #expect(try await call(.put, "/v1/webhooks/own", body, as: "bank").status == 409)
+            #expect(try await call(.delete, "/v1/webhooks/own", as: "bank").status == 404)
+            #expect(try await call(.get, "/v1/webhooks", as: "bank").json["webhooks"]?.arrayValue?.isEmpty == true)
+            #expect(try await call(.get, "/v1/webhooks/all", as: "shop").status == 404)
+        }
+    }
+
+    @Test("an app has at most 16 endpoints")
+    func limit() async throws {
+        try await WebhookRig.run { rig, receiver in
+            for place in 0..<16 { try await rig.add("hook\(place)", receiver.url()) }
+            let reply = try await rig.call(.put, "/v1/webhooks/more", #"{"url":"\#(receiver.url())"}"#)
+            #expect(reply.status == 422 && reply.errors == ["# too_many"])
+        }
+    }
+
+    @Test("metrics name each endpoint with its lag, its open messages, and whether it is disabled")
+    func metrics() async throws {
+        try await WebhookRig.run { rig, receiver in
+            #expect(try await !rig.call(.get, "/metrics").text.contains("chapar_webhook_lag_events{"))
+            try await rig.add("hook", receiver.url())
+            try await rig.publish("delivery.failed")
+            try await receiver.wait(for: 1)
+            try await rig.settle()
+            let text = try await rig.call(.get, "/metrics").text
+            #expect(text.contains(#"chapar_webhook_lag_events{webhook="hook",app=""} 0"#))
+            #expect(text.contains(#"chapar_webhook_disabled{webhook="hook",app=""} 0"#))
+            #expect(text.contains(#"chapar_webhook_events_total{webhook="hook",app=""} 1"#))
+            #expect(text.contains(#"chapar_webhook_attempts_total{webhook="hook",app="",outcome="delivered"} 1"#))
+        }
+    }
+}

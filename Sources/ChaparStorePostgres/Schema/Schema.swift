@@ -37,7 +37,7 @@ enum Schema {
         Step(name: "node sessions", statements: nodeSessions, oldestReader: 5),
         Step(name: "records", statements: records),
         Step(name: "search", statements: search),
-        Step(name: "17 webhooks", statements: webhooks, oldestReader: 9),
+        Step(name: "webhooks", statements: webhooks, oldestReader: 9),
     ]
 
     /// The statement that creates the schema, for a database where ``isMissing`` is true.

@@ -12,6 +12,8 @@ public struct StoreAbilities: Sendable {
     public var traces: (any TraceStore)?
     /// The record of runs; nil where the store keeps none.
     package var serving: (any ServingNotes)?
+    /// The audiences: segments, lists, and the walk over the registry; nil where the store has none.
+    package var audiences: (any AudienceStore)?
 
     /// Makes a value; by default of a store without any of them.
     public init(

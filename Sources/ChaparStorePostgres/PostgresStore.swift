@@ -11,7 +11,11 @@ internal import Synchronization
 /// node dies, another takes over its work. The store calls no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
     /// Everything that gateways on one database share, and the search for a user's data.
-    public var abilities: StoreAbilities { StoreAbilities(nodes: self, quotas: self, traces: self) }
+    public var abilities: StoreAbilities {
+        var abilities = StoreAbilities(nodes: self, quotas: self, traces: self)
+        abilities.audiences = self
+        return abilities
+    }
 
     let core: StoreCore
     /// The connection for changes of devices.

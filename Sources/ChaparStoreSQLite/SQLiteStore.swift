@@ -16,6 +16,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
     public var abilities: StoreAbilities {
         var abilities = StoreAbilities(traces: self)
         abilities.serving = self
+        abilities.audiences = self
         return abilities
     }
 

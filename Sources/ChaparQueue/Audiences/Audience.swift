@@ -3,8 +3,8 @@ package import ChaparCore
 /// The devices that a message is for: a rule with all that is added outside it.
 ///
 /// A device is *matched* when it is of the app and the rule holds. A matched device is *skipped* for a cause of
-/// ``AudienceSkip``, or gets the message. It is a value without names of stored rules: ``rule`` and ``exclude`` have the
-/// rules of segments in their place, so a later change of a segment does not change an audience that runs. Segments
+/// ``AudienceSkip``, or gets the message. It is a value without names of stored rules: ``rule`` and ``exclude`` have
+/// the rules of segments in their place, so a change of a segment does not change an audience that runs. Segments
 /// with lists of members stay leaves, and are looked up live.
 package struct Audience: Sendable, Hashable {
     /// A list that the message is about (`options.list`), from which users may opt out.

@@ -72,17 +72,18 @@ extension AudienceRule {
     /// - Parameters:
     ///   - value: The rule as JSON.
     ///   - pointer: The pointer to it, which begins those of the mistakes.
+    /// - Returns: The rule, or nil with the mistakes; and the segments that it names with the pointers to them.
     package static func reading(
         _ value: JSONValue,
         at pointer: String
-    ) -> (rule: AudienceRule?, mistakes: [AudienceMistake]) {
+    ) -> (rule: AudienceRule?, mistakes: [AudienceMistake], segments: [(name: String, pointer: String)]) {
         var reader = RuleReader()
         let rule = reader.read(value, pointer, depth: 1)
         if reader.leaves > maximumLeaves {
             let detail = "At most \(maximumLeaves) leaves; there are \(reader.leaves). Store parts of it as segments."
             reader.mistakes.append(AudienceMistake(pointer, "too_many_leaves", detail))
         }
-        return (reader.mistakes.isEmpty ? rule?.canonical : nil, reader.mistakes)
+        return (reader.mistakes.isEmpty ? rule?.canonical : nil, reader.mistakes, reader.segments)
     }
 
     /// The rule without nodes that change nothing: `all` and `any` of one rule, repeated rules, `not` of `not`, and
@@ -112,8 +113,9 @@ extension AudienceRule {
     }
 
     private static func unique(_ rules: [AudienceRule]) -> [AudienceRule] {
-        var seen: Set<AudienceRule> = []
-        return rules.filter { seen.insert($0).inserted }
+        // Rules compare by Swift's texts, for which two spellings of a letter are one.
+        var seen: Set<ExactText> = []
+        return rules.filter { seen.insert(ExactText($0.json.text)).inserted }
     }
 
     private struct RuleReader {
@@ -121,6 +123,7 @@ extension AudienceRule {
         var isStored = false
         var mistakes: [AudienceMistake] = []
         var leaves = 0
+        var segments: [(name: String, pointer: String)] = []
 
         mutating func read(_ value: JSONValue, _ pointer: String, depth: Int) -> AudienceRule? {
             guard case .object(let object) = value else {
@@ -164,6 +167,7 @@ extension AudienceRule {
                     add(place, "bad_segment", SegmentName.form)
                     return nil
                 }
+                segments.append((name, place))
                 return .segment(name)
             case "everyone":
                 if content.boolValue == true { return .everyone }
@@ -298,7 +302,7 @@ extension AudienceRule: Codable {
     /// Reads the JSON form.
     package init(from decoder: any Decoder) throws {
         let value = try JSONValue(from: decoder)
-        let (rule, mistakes) = Self.reading(value, at: "#")
+        let (rule, mistakes, _) = Self.reading(value, at: "#")
         guard let rule else { throw mistakes.first ?? AudienceMistake("#", "wrong_type", "This is no rule.") }
         self = rule
     }
@@ -318,8 +322,8 @@ package enum SegmentName {
 
 /// A span of time as ISO 8601 writes it, in weeks, days, hours, minutes and seconds.
 package enum ISODuration {
-    /// Reads a text such as `P30D`, `P2W` or `PT1H30M`; nil for any other, and for years and months, which have no fixed
-    /// length.
+    /// Reads a text such as `P30D`, `P2W` or `PT1H30M`; nil for any other, and for years and months, which have no
+    /// fixed length.
     package static func seconds(_ text: String) -> Int64? {
         var bytes = Substring(text).utf8
         guard bytes.popFirst() == UInt8(ascii: "P"), !bytes.isEmpty else { return nil }

@@ -174,7 +174,7 @@ package indirect enum AudienceRule: Sendable, Hashable {
     }
 }
 
-/// What a rule is evaluated on: a device with what its user and its segments add.
+/// The facts on which a rule is evaluated: those of a device, its user and its segments.
 package struct AudienceFacts: Sendable {
     /// The device's tags.
     package var tags: [String]

@@ -65,8 +65,8 @@ package struct AudiencePlan: Sendable, Hashable {
 ///
 /// A device's number is unique, grows with each registration and never changes; a device that is deleted and registered
 /// again gets a new one. Every implementation makes these promises:
-/// * ``window(_:after:through:limit:)`` evaluates each device with a number in the range once, as it is in one snapshot,
-///   in the order of the numbers. Two ranges that do not overlap never return the same device.
+/// * ``window(_:after:through:limit:)`` evaluates each device with a number in the range once, as it is in one
+///   snapshot, in the order of the numbers. Two ranges that do not overlap never return the same device.
 /// * What it returns is what ``Audience/verdict(_:)`` says of each device.
 /// * With sources it reads no device outside them.
 /// * What belongs to a user applies to each of the user's devices, and goes with the device to its next user in the
@@ -84,8 +84,10 @@ package protocol AudienceStore: Sendable {
     ///   - plan: The audience with its sources.
     ///   - start: The number after which it begins.
     ///   - end: The last number.
-    ///   - limit: The most candidates that are read in one call, at least 1; then ``AudienceWindow/isOver`` is false and
-    ///     the walk continues at ``AudienceWindow/cursor``.
+    ///   - limit: The most candidates that are read in one call, at least 1; then ``AudienceWindow/isOver`` is false
+    ///     and the walk continues at ``AudienceWindow/cursor``.
+    /// - Returns: The devices that get the message, and counts of the others that are matched.
+    /// - Throws: The store's failure.
     func window(
         _ plan: AudiencePlan,
         after start: Int64,
@@ -97,4 +99,24 @@ package protocol AudienceStore: Sendable {
     ///
     /// For the look before a send (``Audience/verdict(_:)``).
     func subjects(_ ids: [String]) async throws(StoreError) -> [String: AudienceSubject]
+
+    // MARK: Labels
+
+    /// Returns the labels of a user, sorted.
+    func labels(ofUser user: String) async throws(StoreError) -> [String]
+
+    /// Adds and removes labels in one commit.
+    ///
+    /// - Parameter changes: At most ``AudienceLabel/maximumChanges``, each of another subject.
+    /// - Returns: The subjects that were changed or need no change, without devices that the registry does not have.
+    /// - Throws: The store's failure.
+    func relabel(_ changes: [LabelChange]) async throws(StoreError) -> Set<LabelChange.Subject>
+
+    /// Returns up to `limit` subjects with a label: of devices for ``AudienceLabel/isOfDevice(_:)``, else of users, in
+    /// the order of their ids, after one.
+    func members(of label: String, after id: String?, limit: Int) async throws(StoreError) -> [String]
+
+    /// Returns up to `limit` labels of an app, after one, with the number of devices that have them: tags
+    /// (``AudienceLabel/tag(_:)``), then tags of users, then segments.
+    func labelCounts(in app: AppName, after label: String?, limit: Int) async throws(StoreError) -> [LabelCount]
 }

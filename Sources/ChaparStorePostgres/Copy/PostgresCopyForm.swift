@@ -43,6 +43,9 @@ struct PostgresCopyForm {
             columns[11] = "held::int"
             values[11] = "n.held <> 0"
         case .tags: table = "device_tags"
+        case .userLabels: table = "user_labels"
+        case .deviceLabels: table = "device_labels"
+        case .labelCounts: table = "label_counts"
         case .changes: table = "outbox_changes"
         case .entries:
             table = "outbox_entries"
@@ -54,7 +57,10 @@ struct PostgresCopyForm {
             values[10] = "CASE WHEN n.asked <> 0 THEN -1 END"
         case .moves, .notifications, .results, .devices: break
         }
-        source = "chapar.\(table) d"
+        source =
+            kind == .labelCounts
+            ? "(SELECT app, label, sum(devices)::bigint AS devices FROM chapar.label_counts GROUP BY app, label) d"
+            : "chapar.\(table) d"
         insertion = """
             INSERT INTO chapar.\(table) (\(added.joined(separator: ", "))) OVERRIDING SYSTEM VALUE
             SELECT \(values.joined(separator: ", "))

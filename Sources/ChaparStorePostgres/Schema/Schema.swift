@@ -36,6 +36,7 @@ enum Schema {
         Step(name: "outbox leases", statements: outboxLeases, oldestReader: 5),
         Step(name: "node sessions", statements: nodeSessions, oldestReader: 5),
         Step(name: "records", statements: records),
+        Step(name: "audiences", statements: audiences),
     ]
 
     /// The statement that creates the schema, for a database where ``isMissing`` is true.

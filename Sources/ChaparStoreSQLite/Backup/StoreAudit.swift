@@ -72,6 +72,9 @@ enum StoreAudit {
         ("awaited", nil, [.init("delivery", .id), .init("message", .number), .init("token", .number)]),
         ("devices", nil, devices), ("device_tokens", nil, tokens),
         ("device_tags", nil, [.init("tag", .text), .init("device", .number)]),
+        ("user_labels", nil, [.init("user", .text), .init("label", .text)]),
+        ("device_labels", nil, [.init("label", .text), .init("device", .number)]),
+        ("label_counts", nil, [.init("app", .text), .init("label", .text), .init("devices", .number)]),
         ("outbox_changes", nil, changes), ("outbox_entries", "operations", entries),
         ("outbox_depths", "operation_depths", [.init("backend", .text), .init("waiting", .count)]),
     ]

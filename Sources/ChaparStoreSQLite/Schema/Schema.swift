@@ -22,6 +22,7 @@ enum Schema {
         migrator.registerMigration("12 column names") { try $0.execute(sql: columnNames) }
         migrator.registerMigration("13 outbox entries") { try $0.execute(sql: outboxEntries) }
         migrator.registerMigration(recordsStep) { try RecordsStep.run($0) }
+        migrator.registerMigration("16 audiences") { try $0.execute(sql: audiences) }
         return migrator
     }
 

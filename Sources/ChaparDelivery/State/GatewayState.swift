@@ -13,6 +13,10 @@ package final class GatewayState: Sendable {
     package let devices: any DeviceStore & OutboxStore
     /// The store's search for a user's data, for erasures; nil when the store cannot do that.
     package let traces: (any TraceStore)?
+    /// The store's audiences; nil when the store has none.
+    package let audiences: (any AudienceStore)?
+    /// The stored segments.
+    package var segments: Segments { Segments(store) }
     /// The callers that wait for the outcomes of their operations.
     package let outcomes: OutboxOutcomes
     /// The clock.
@@ -30,11 +34,13 @@ package final class GatewayState: Sendable {
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
         devices: any DeviceStore & OutboxStore,
+        audiences: (any AudienceStore)? = nil,
         time: any TimeSource = SystemTime()
     ) {
         self.store = store
         self.devices = devices
         traces = store.abilities.traces
+        self.audiences = audiences ?? store.abilities.audiences
         outcomes = OutboxOutcomes(store.abilities.nodes)
         self.time = time
         clock = WallClock(time)

@@ -10,7 +10,8 @@ struct RootCommand: AsyncParsableCommand {
             DemoCommand.self, InitCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self,
             DoctorCommand.self, ExplainCommand.self, ConfigCommand.self, KeysCommand.self, BackendsCommand.self,
             RetryCommand.self, SandboxCommand.self, BenchCommand.self,
-            DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
+            DevicesCommand.self, AudienceCommand.self, SegmentsCommand.self, TopicsCommand.self, ChannelsCommand.self,
+            TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
         ]
         return CommandConfiguration(

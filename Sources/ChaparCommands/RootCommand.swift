@@ -11,7 +11,8 @@ struct RootCommand: AsyncParsableCommand {
             DoctorCommand.self, ExplainCommand.self, ConfigCommand.self, KeysCommand.self, BackendsCommand.self,
             RetryCommand.self, SandboxCommand.self, BenchCommand.self,
             FindCommand.self, NotificationsCommand.self, DeliveriesCommand.self, DeadCommand.self,
-            DevicesCommand.self, TopicsCommand.self, ChannelsCommand.self, TokensCommand.self, CancelCommand.self,
+            DevicesCommand.self, AudienceCommand.self, SegmentsCommand.self, TopicsCommand.self, ChannelsCommand.self,
+            TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
             WebhooksCommand.self,
         ]

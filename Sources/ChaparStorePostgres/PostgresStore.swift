@@ -10,10 +10,11 @@ internal import Synchronization
 /// during a transaction share the next one. A node claims under its own lease, timed by the database's clock; when the
 /// node dies, another takes over its work. The store calls no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
-    /// Everything that gateways on one database share, the search for a user's data, and the endpoints of webhooks.
+    /// Everything that gateways on one database share, the searches, the audiences, and the endpoints of webhooks.
     public var abilities: StoreAbilities {
         var abilities = StoreAbilities(nodes: self, quotas: self, traces: self, search: self)
         abilities.webhooks = self
+        abilities.audiences = self
         return abilities
     }
 

@@ -17,6 +17,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         var abilities = StoreAbilities(traces: self, search: self)
         abilities.serving = self
         abilities.webhooks = self
+        abilities.audiences = self
         return abilities
     }
 

@@ -41,6 +41,8 @@ struct CopyColumnTests {
         "idempotency": CopiedTable(.keys), "state": CopiedTable(.state),
         "devices": CopiedTable(.devices, columns: ["user_key": ["user"]]),
         "device_tokens": CopiedTable(.tokens, columns: ["slot": ["service"]]), "device_tags": CopiedTable(.tags),
+        "user_labels": CopiedTable(.userLabels, columns: ["user_key": ["user"]]),
+        "device_labels": CopiedTable(.deviceLabels), "label_counts": CopiedTable(.labelCounts),
         "outbox_changes": CopiedTable(.changes),
         "outbox_entries": CopiedTable(.entries, columns: ["user_key": ["user"], "asked": ["leased"]]),
         "webhooks": CopiedTable(.webhooks, left: heldWebhooks), "webhook_messages": CopiedTable(.webhookMessages),
@@ -67,6 +69,8 @@ struct CopyColumnTests {
         "events": CopiedTable(.events, left: ["batch": "the order of first", "count": "the number of texts"]),
         "idempotency": CopiedTable(.keys), "state": CopiedTable(.state), "devices": CopiedTable(.devices),
         "device_tokens": CopiedTable(.tokens), "device_tags": CopiedTable(.tags),
+        "user_labels": CopiedTable(.userLabels), "device_labels": CopiedTable(.deviceLabels),
+        "label_counts": CopiedTable(.labelCounts, left: ["stripe": "a count is the sum of its rows"]),
         "outbox_changes": CopiedTable(.changes),
         "outbox_entries": CopiedTable(.entries, columns: ["asked": ["lease"]], left: ["owner": "nothing is claimed"]),
         "webhooks": CopiedTable(.webhooks, left: heldWebhooks), "webhook_messages": CopiedTable(.webhookMessages),
@@ -581,6 +585,9 @@ struct CopyColumnTests {
             db
         )
         try insert("device_tags", ["tag": "'red'", "device": "21"], db)
+        try insert("user_labels", ["user": "'user-1'", "label": "'u:gold'"], db)
+        try insert("device_labels", ["label": "'u:gold'", "device": "21"], db)
+        try insert("label_counts", ["app": "'default'", "label": "'u:gold'", "devices": "1"], db)
         try insert(
             "outbox_changes",
             [

@@ -70,7 +70,8 @@ struct ErasureTests {
         )
         #expect(left == 0)
         for table in [
-            "waiting", "devices", "device_tokens", "device_tags", "outbox_changes", "outbox_entries", "state",
+            "waiting", "devices", "device_tokens", "device_tags", "user_labels", "device_labels", "outbox_changes",
+            "outbox_entries", "state",
         ] {
             let cleaned = try await store.count(
                 "SELECT count(pg_stat_get_last_vacuum_time('chapar.\(table)'::regclass))"

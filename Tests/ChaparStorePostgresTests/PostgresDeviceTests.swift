@@ -22,6 +22,11 @@ struct PostgresDeviceTests {
         try await Nodes.use { try await check.run($0[0]) }
     }
 
+    @Test("It keeps the contract of audiences", arguments: AudienceStoreConformance.cases)
+    func audiences(_ check: AudienceStoreConformanceCase) async throws {
+        try await Nodes.use { try await check.run($0[0]) }
+    }
+
     @Test("Lists and counts are the same when they take many steps", arguments: DeviceStoreConformance.cases)
     func contractInSteps(_ check: DeviceStoreConformanceCase) async throws {
         try await Nodes.use {

@@ -31,6 +31,20 @@ struct SQLiteDeviceTests {
         }
     }
 
+    @Test("It keeps the contract of audiences", arguments: AudienceStoreConformance.cases)
+    func audiences(_ check: AudienceStoreConformanceCase) async throws {
+        try await TemporaryFolder.use { folder in
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))
+            try await check.run(store)
+            await store.close()
+        }
+    }
+
+    @Test("The registry in memory keeps that, too", arguments: AudienceStoreConformance.cases)
+    func audiencesInMemory(_ check: AudienceStoreConformanceCase) async throws {
+        try await check.run(MemoryDeviceStore())
+    }
+
     @Test("The registry in memory keeps it too", arguments: DeviceStoreConformance.cases)
     func contractInMemory(_ check: DeviceStoreConformanceCase) async throws { try await check.run(MemoryDeviceStore()) }
 

@@ -11,7 +11,7 @@ SHIMS = Path(__file__).resolve().parent / "shims"
 # What stands for a parameter of a path whose description has no example that fits; {words} are kept by earlier cases.
 PLACES = [
     (r"/v1/notifications/", "id", "{notification}"), (r"/v1/users/", "id", "ali"), (r"/v1/devices/", "id", "phone-1"),
-    (r"/webhook/", "name", "chabok"), (r"/webhook/", "secret", "{webhook}"), (r"/channels", "name", "ios"),
+    (r"/segments/", "name", "readers"), (r"/webhook/", "name", "chabok"), (r"/webhook/", "secret", "{webhook}"), (r"/channels", "name", "ios"),
     (r"/channels", "channel", "{channel}"), (r"/topics|/tokens", "name", "android"), (r"/topics", "topic", "news"),
     (r"/clear$", "name", "crm"), (r"/messages", "name", "chabok"), (r"/receipts", "name", "huawei"), (r"/clicks", "name", "chabok"),
     (r"/(move|drop)$", "name", "gone"), (r".", "name", "ios"), (r".", "app", "shop"), (r".", "version", "1.3.2"),

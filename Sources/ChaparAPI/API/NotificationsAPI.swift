@@ -37,11 +37,22 @@ package struct NotificationsAPI: AcceptingAPI {
     package func treeValues(_ draft: Draft) -> Int { draft.notification.treeValues }
 
     package func needsRegistry(_ draft: Draft, _ scope: RequestScope) -> Bool {
-        draft.notification.needsRegistry(scope.gateway.routing)
+        draft.notification.audienceRequest != nil || draft.notification.needsRegistry(scope.gateway.routing)
     }
 
     package func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError) {
-        try await draft.notification.lookUp(in: state.devices, &draft.issues)
+        if draft.notification.audienceRequest != nil {
+            try await AudienceLookup(state, scope).lookUp(&draft.notification, &draft.issues)
+        } else {
+            try await draft.notification.lookUp(in: state.devices, &draft.issues)
+        }
+    }
+
+    /// Returns the answer to a dry run for an audience, which counts it and sends nothing.
+    package func preview(_ draft: Draft, _ scope: RequestScope) throws(Problem) -> EnqueueReply? {
+        guard let preview = draft.notification.audiencePreview else { return nil }
+        guard draft.issues.isEmpty else { throw Problem(draft.issues) }
+        return EnqueueReply(body: preview.answer(draft.notification.warnings), isPreview: true)
     }
 
     package func check(

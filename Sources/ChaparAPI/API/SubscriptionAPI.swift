@@ -69,7 +69,31 @@ package struct SubscriptionAPI: Sendable {
         var issues = RequestIssues()
         for (_, manager) in backends { for issue in manager.issues(in: change, of: record) { issues.add(issue) } }
         guard issues.isEmpty else { throw Problem(issues) }
+        // What is asked of one platform says nothing of the others.
+        if backend == nil { try await note(change.status, of: device) }
         return try await enqueue(backends.map(\.0), of: device, .subscription, change.stored, scope)
+    }
+
+    /// Keeps the status for the audiences of the registry, which leave out the device unless it is subscribed.
+    private func note(_ status: SubscriptionStatus, of device: Device) async throws(Problem) {
+        guard let audiences = endpoint.state.audiences else { return }
+        let standing: AudienceStanding =
+            switch status {
+            case .suspended: .suspended
+            case .unsubscribed: .unsubscribed
+            default: .subscribed
+            }
+        let label = standing == .subscribed ? nil : AudienceLabel.standing(standing)
+        let change = LabelChange(
+            .device(device.id),
+            added: label.map { [$0] } ?? [],
+            removed: AudienceLabel.standings.filter { $0 != label }
+        )
+        do throws(StoreError) {
+            _ = try await audiences.relabel([change])
+        } catch {
+            throw Problem(ofDevices: error)
+        }
     }
 
     private static let statusHint = "Write subscribed, suspended or unsubscribed."

@@ -30,6 +30,9 @@ package protocol AcceptingAPI: Sendable {
     /// Asks the device registry for the devices that the draft names.
     func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError)
 
+    /// Returns the answer to a draft that sends nothing; nil for all others.
+    func preview(_ draft: Draft, _ scope: RequestScope) throws(Problem) -> EnqueueReply?
+
     /// Checks a draft; returns the batch for the store, and the reply to send once it is on disk.
     ///
     /// The draft may be consumed; it is not copied.
@@ -89,17 +92,22 @@ package struct EnqueueReply: Sendable {
     package var id: String?
     /// Whether the body is the answer to an earlier request with the same idempotency key.
     package var isReplay = false
+    /// Whether nothing was sent: the answer to a dry run.
+    package var isPreview = false
 
     var response: Response {
         var headers = HTTPFields()
         headers[.contentType] = "application/json"
         if let id { headers[.location] = "/v1/notifications/" + id }
         if isReplay { headers[.idempotencyReplayed] = "true" }
-        return Response(status: .accepted, headers: headers, body: ResponseBody(bytes: body))
+        return Response(status: isPreview ? .ok : .accepted, headers: headers, body: ResponseBody(bytes: body))
     }
 }
 
 extension AcceptingAPI {
+    /// No draft is a dry run.
+    package func preview(_ draft: Draft, _ scope: RequestScope) throws(Problem) -> EnqueueReply? { nil }
+
     /// Checks the head before the body is read, and returns the request's idempotency key.
     ///
     /// The fields are passed separately, since a lookup in `HTTPFields` costs as much as checking a small body.
@@ -190,6 +198,7 @@ extension AcceptingAPI {
             } catch {
                 throw Problem(error)
             }
+            if let reply = try preview(draft, scope) { return reply }
             checked = try await longWork(bytes: body.count) { [draft] () throws(Problem) in
                 var draft = draft
                 return try check(&draft, body, key, scope)

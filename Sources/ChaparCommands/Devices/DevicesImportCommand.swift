@@ -16,7 +16,8 @@ struct DevicesImportCommand: AsyncParsableCommand {
             and get nothing; what is no app of iOS or Android is left out. Both are counted.
 
             Devices that exist are replaced. Wrong lines are named and left out. A file that is not in UTF-8, or has a \
-            quotation mark that nothing closes, is refused before anything is registered.
+            quotation mark that nothing closes, is refused before anything is registered. After an interruption start with --after \
+            and the line that was told of.
             """
     )
 
@@ -28,6 +29,9 @@ struct DevicesImportCommand: AsyncParsableCommand {
 
     @Option(help: "Read another service's export: onesignal.")
     var from: Source?
+
+    @Option(help: "Skip the lines up to this one.")
+    var after = 0
 
     @Flag(help: "Import each line as it comes, before the whole input is known to be readable.")
     var stream = false
@@ -41,6 +45,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
     }
 
     func validate() throws {
+        if after < 0 { throw ValidationError("--after is the number of a line.") }
         guard from != nil else { return }
         guard format != .ndjson else { throw ValidationError("OneSignal's export is CSV: leave --format out.") }
         if file.lowercased().hasSuffix(".gz") {
@@ -82,6 +87,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
         try await DevicesClient.use(gateway) { devices in
             var batch = Batch()
             while let line = try input.next() {
+                guard line.number > after else { continue }
                 switch line.result {
                 case .success(let device):
                     if isForeign, let reason = device[OneSignalCSV.leftOut]?.stringValue {

@@ -61,6 +61,8 @@ package struct UserErasure: Sendable {
 
     let store: any TraceStore
     let devices: any DeviceStore & OutboxStore
+    /// The store's audiences, from which the user's tags, lists and segments go; nil when the store has none.
+    let audiences: (any AudienceStore)?
     let outbox: Date?
     let time: any TimeSource
     /// The app of each configured backend, by its name.
@@ -209,6 +211,12 @@ package struct UserErasure: Sendable {
                 report.tokens += device.tokens.count
             }
         } while page.count == Self.devicesAtOnce
+        if let audiences {
+            let labels = try await audiences.labels(ofUser: call.traces.user)
+            if !labels.isEmpty {
+                _ = try await audiences.relabel([LabelChange(.user(call.traces.user), removed: labels)])
+            }
+        }
         // A device that exists now was registered since; its later data is not part of the erasure.
         if try await devices.devices(call.traces.devices.sorted()).isEmpty {
             call.traces.end = try await store.tracesEnd()

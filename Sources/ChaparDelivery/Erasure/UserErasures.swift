@@ -173,6 +173,7 @@ package final class UserErasures: Sendable {
         UserErasure(
             store: traces,
             devices: state.devices,
+            audiences: state.audiences,
             outbox: state.outbox,
             time: state.time,
             apps: Dictionary(state.snapshot.backends.map { ($0.name, $0.app) }, uniquingKeysWith: { first, _ in first })

@@ -23,6 +23,8 @@ public struct GatewayConfiguration: Sendable {
     public var apps: [AppName] = [.default]
     /// The section `routes`, in the order of the file.
     public var routes: [Route] = []
+    /// The section `lists`: what messages may be about (`options.list`), and whether users who chose nothing get them.
+    public var lists: [String: Bool] = [:]
     /// `token_priority`: the order in which a device's tokens are preferred when no route decides.
     ///
     /// Services that the file leaves out follow in the default order.
@@ -268,6 +270,8 @@ public struct GatewayConfiguration: Sendable {
         ///
         /// Nil is half when another key may send, and all otherwise.
         public var queueShare: Double?
+        /// `max_audience`: the most devices of one audience; nil is any number.
+        public var maximumAudience: Int?
         /// Whether the program created it at its first start, since the configuration has no key.
         public var isFirst = false
 

@@ -83,3 +83,10 @@ public final class GatewaySnapshot: Sendable {
     /// Returns the backends of an app, in the order of the file.
     package func backends(of app: AppName) -> [BackendRegistry.ConfiguredBackend] { backends.filter { $0.app == app } }
 }
+
+extension GatewaySnapshot {
+    /// Returns the services whose tokens an app's backends take, sorted.
+    package func services(of app: AppName) -> [String] {
+        Set(backends(of: app).flatMap { $0.backend.audience.services.map(\.rawValue) }).sorted()
+    }
+}

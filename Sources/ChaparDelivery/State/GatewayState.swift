@@ -18,6 +18,10 @@ package final class GatewayState: Sendable {
     package let search: (any SearchStore)?
     /// The guides to the reasons of attempts.
     package let reasons: ReasonBook
+    /// The store's audiences; nil when the store has none.
+    package let audiences: (any AudienceStore)?
+    /// The stored segments.
+    package var segments: Segments { Segments(store) }
     /// The callers that wait for the outcomes of their operations.
     package let outcomes: OutboxOutcomes
     /// The clock.
@@ -35,6 +39,7 @@ package final class GatewayState: Sendable {
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
         devices: any DeviceStore & OutboxStore,
+        audiences: (any AudienceStore)? = nil,
         time: any TimeSource = SystemTime(),
         reasons: ReasonBook = .ofGateway
     ) {
@@ -43,6 +48,7 @@ package final class GatewayState: Sendable {
         traces = store.abilities.traces
         search = store.abilities.search
         self.reasons = reasons
+        self.audiences = audiences ?? store.abilities.audiences
         outcomes = OutboxOutcomes(store.abilities.nodes)
         self.time = time
         clock = WallClock(time)

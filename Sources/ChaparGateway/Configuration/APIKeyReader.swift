@@ -12,6 +12,8 @@ struct APIKeyReader {
     private static let mostHashes = 4
     /// The valid values of `queue_share`.
     private static let shares = 0.01...1.0
+    /// The largest value of `max_audience`.
+    private static let largestAudience = 1_000_000_000
 
     /// The names of the configured backends.
     let backends: [String]
@@ -40,20 +42,21 @@ struct APIKeyReader {
             let rate = section.integer("requests_per_second", in: 0...1_000_000)
             let notAfter = notAfter(section)
             let share = section.number("queue_share", in: Self.shares)
+            let audience = section.integer("max_audience", in: 1...Self.largestAudience)
             section.finish()
             if let name, let hashes {
-                keys.append(
-                    .init(
-                        name: name,
-                        hashes: hashes,
-                        scopes: scopes,
-                        app: app,
-                        backends: allowed,
-                        requestsPerSecond: rate,
-                        notAfter: notAfter,
-                        queueShare: share
-                    )
+                var key = GatewayConfiguration.APIKey(
+                    name: name,
+                    hashes: hashes,
+                    scopes: scopes,
+                    app: app,
+                    backends: allowed,
+                    requestsPerSecond: rate,
+                    notAfter: notAfter,
+                    queueShare: share
                 )
+                key.maximumAudience = audience
+                keys.append(key)
             }
         }
         auth.finish()

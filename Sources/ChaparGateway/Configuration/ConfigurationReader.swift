@@ -64,6 +64,7 @@ struct ConfigurationReader {
         let appOf = Dictionary(backends.map { ($0.name, $0.app) }) { first, _ in first }
         configuration.routes = RouteReader(names: names, apps: appOf, mute: Set(mute)).read(root.sections("routes"))
         configuration.tokenPriority = tokenPriority()
+        configuration.lists = lists()
         let auth = section("auth")
         configuration.isKeyless = auth.bool("keyless", default: false)
         configuration.apiKeys = APIKeyReader(backends: names, appOf: appOf, apps: configuration.apps).read(auth)
@@ -100,6 +101,25 @@ struct ConfigurationReader {
     private func section(_ key: String) -> ConfigSection {
         root.section(key)
             ?? ConfigSection(ConfigNode(.null, origin: .builtIn), path: key, report: root.report, files: files)
+    }
+
+    /// Returns the lists that the file names, and whether users who chose nothing are in.
+    private func lists() -> [String: Bool] {
+        guard let section = root.section("lists") else { return [:] }
+        var lists: [String: Bool] = [:]
+        for name in section.keys {
+            if !BackendRegistry.isName(name) {
+                section.reject(name, "is not a name", fix: "Use letters, digits, - and _, at most 64.")
+            }
+            guard let word = section.string(name) else { continue }
+            switch word {
+            case "in": lists[name] = true
+            case "out": lists[name] = false
+            default: section.rejectWord(name, word, ["in", "out"])
+            }
+        }
+        section.finish()
+        return lists
     }
 
     /// Returns the apps that the file names.

@@ -31,6 +31,12 @@ package enum CopyKind: String, CaseIterable, Sendable {
     case tokens
     /// The tags of devices, by which they are found.
     case tags
+    /// The labels of users, for audiences.
+    case userLabels = "labels of users"
+    /// The labels of devices, for audiences.
+    case deviceLabels = "labels of devices"
+    /// The number of devices with each label.
+    case labelCounts = "counts of labels"
     /// Changes of devices that are not planned yet.
     case changes = "outbox changes"
     /// Outbox entries for platforms, none of them leased.
@@ -98,6 +104,9 @@ package enum CopyKind: String, CaseIterable, Sendable {
                 .text("reason"), .integer("held"),
             ]
         case .tags: [.text("tag"), .integer("device")]
+        case .userLabels: [.text("user_key"), .text("label")]
+        case .deviceLabels: [.text("label"), .integer("device")]
+        case .labelCounts: [.text("app"), .text("label"), .integer("devices")]
         case .changes:
             [
                 .integer("number"), .text("device"), .integer("at"), .text("backend"), .text("old"), .text("new"),
@@ -127,7 +136,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
     package var keyCount: Int {
         switch self {
         case .receipts: 3
-        case .keys, .tokens, .tags, .searchKeys, .webhookMessages: 2
+        case .keys, .tokens, .tags, .searchKeys, .userLabels, .deviceLabels, .labelCounts, .webhookMessages: 2
         default: 1
         }
     }

@@ -16,6 +16,8 @@ public struct StoreAbilities: Sendable {
     package var webhooks: (any WebhookStore)?
     /// The record of runs; nil where the store keeps none.
     package var serving: (any ServingNotes)?
+    /// The audiences: segments, lists, and the walk over the registry; nil where the store has none.
+    package var audiences: (any AudienceStore)?
 
     /// Makes a value; by default of a store without any of them.
     public init(

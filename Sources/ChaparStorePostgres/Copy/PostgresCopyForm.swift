@@ -49,6 +49,9 @@ struct PostgresCopyForm {
             columns[11] = "held::int"
             values[11] = "n.held <> 0"
         case .tags: table = "device_tags"
+        case .userLabels: table = "user_labels"
+        case .deviceLabels: table = "device_labels"
+        case .labelCounts: table = "label_counts"
         case .changes: table = "outbox_changes"
         case .entries:
             table = "outbox_entries"
@@ -61,7 +64,10 @@ struct PostgresCopyForm {
         case .webhookMessages: table = "webhook_messages"
         case .moves, .notifications, .results, .devices, .webhooks: break
         }
-        source = "chapar.\(table) d"
+        source =
+            kind == .labelCounts
+            ? "(SELECT app, label, sum(devices)::bigint AS devices FROM chapar.label_counts GROUP BY app, label) d"
+            : "chapar.\(table) d"
         insertion = """
             INSERT INTO chapar.\(table) (\(added.joined(separator: ", "))) OVERRIDING SYSTEM VALUE
             SELECT \(values.joined(separator: ", "))

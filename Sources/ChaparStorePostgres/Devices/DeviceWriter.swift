@@ -10,6 +10,8 @@ struct DeviceWriter {
     private var savedTokens: [(device: Int64, token: RegisteredToken)] = []
     private var removedTags: [(device: Int64, tag: String)] = []
     private var addedTags: [(device: Int64, tag: String)] = []
+    private var moves: [LabelWriter.Move] = []
+    private var labels = LabelWriter()
 
     /// Writes changes, within the transaction that has locked their devices.
     static func write(_ changes: [DeviceBatch.Change], _ db: isolated PostgresConnection) throws(PostgresError) {
@@ -26,6 +28,8 @@ struct DeviceWriter {
         guard let new = change.new else {
             deleted.append(number)
             removedTags += old.tags.map { (number, $0) }
+            for tag in old.tags { labels.count(-1, AudienceLabel.tag(tag), in: old.app) }
+            moves.append(LabelWriter.Move(device: number, app: old.app, old: old.user, isRemoved: true))
             return
         }
         var same = old
@@ -35,7 +39,12 @@ struct DeviceWriter {
             removedTokens.append((number, token.slot))
         }
         savedTokens += new.tokens.filter { !old.tokens.contains($0) }.map { (number, $0) }
+        if old.user.map(ExactText.init) != new.user.map(ExactText.init) {
+            moves.append(LabelWriter.Move(device: number, app: new.app, old: old.user, new: new.user))
+        }
         if old.tags != new.tags {
+            for tag in old.tags where !new.tags.contains(tag) { labels.count(-1, AudienceLabel.tag(tag), in: new.app) }
+            for tag in new.tags where !old.tags.contains(tag) { labels.count(1, AudienceLabel.tag(tag), in: new.app) }
             removedTags += old.tags.filter { !new.tags.contains($0) }.map { (number, $0) }
             addedTags += new.tags.filter { !old.tags.contains($0) }.map { (number, $0) }
         }
@@ -80,6 +89,8 @@ struct DeviceWriter {
                 [.integers(addedTags.map(\.device)), .texts(addedTags.map(\.tag))]
             )
         }
+        try labels.move(moves, db)
+        try labels.writeCounts(db)
     }
 
     /// The columns of devices after the first, as arrays from the second parameter on.
@@ -117,6 +128,10 @@ struct DeviceWriter {
             guard let number = numbers[device.id] else { continue }
             savedTokens += device.tokens.map { (number, $0) }
             addedTags += device.tags.map { (number, $0) }
+            for tag in device.tags { labels.count(1, AudienceLabel.tag(tag), in: device.app) }
+            if let user = device.user {
+                moves.append(LabelWriter.Move(device: number, app: device.app, new: user))
+            }
         }
     }
 

@@ -33,7 +33,11 @@ extension PostgresStore {
     func gatherStatistics() async {
         do throws(StoreError) {
             try await session(on: registryReader) { (db) throws(PostgresError) in
-                try db.perform("ANALYZE (SKIP_LOCKED) chapar.devices, chapar.device_tokens, chapar.device_tags")
+                try db.perform(
+                    """
+                    ANALYZE (SKIP_LOCKED) chapar.devices, chapar.device_tokens, chapar.device_tags, chapar.device_labels
+                    """
+                )
             }
         } catch {
             logger.debug("no statistics of the registry were gathered", metadata: ["store.error": "\(error)"])

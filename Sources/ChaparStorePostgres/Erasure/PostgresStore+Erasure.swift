@@ -17,6 +17,7 @@ extension PostgresStore: TraceStore {
     /// The tables without partitions whose rows hold data of users; `state` has the record of each erasure.
     private static let tablesOfUsers = [
         "waiting", "devices", "device_tokens", "device_tags", "outbox_changes", "outbox_entries", "state",
+        "user_labels", "device_labels",
     ]
 
     /// The longest time that the vacuum of one table may take.

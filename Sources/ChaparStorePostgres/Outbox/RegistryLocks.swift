@@ -9,7 +9,9 @@ internal import ChaparQueue
 ///    nodes share it.
 /// 2. The rows of devices, in the order of their numbers: a transaction locks a device's row before it changes the
 ///    device, its tokens or its tags.
-/// 3. Rows of `outbox_changes`, in the order of their numbers; then those of `outbox_entries`.
+/// 3. The locks of users (``LabelWriter``), shared by changes of a device's user, exclusive for changes of a user's
+///    labels; then rows of labels and of their counts.
+/// 4. Rows of `outbox_changes`, in the order of their numbers; then those of `outbox_entries`.
 ///
 /// Claims lock rows of entries only, and skip locked ones instead of waiting.
 struct RegistryLocks {

@@ -37,7 +37,8 @@ enum Schema {
         Step(name: "node sessions", statements: nodeSessions, oldestReader: 5),
         Step(name: "records", statements: records),
         Step(name: "search", statements: search),
-        Step(name: "webhooks", statements: webhooks, oldestReader: 9),
+        Step(name: "audiences", statements: audiences),
+        Step(name: "webhooks", statements: webhooks),
     ]
 
     /// The statement that creates the schema, for a database where ``isMissing`` is true.

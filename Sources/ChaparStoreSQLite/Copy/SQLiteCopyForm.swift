@@ -81,6 +81,16 @@ struct SQLiteCopyForm {
         case .tags:
             source = "device_tags"
             insertion = Self.insertion(source, columns)
+        case .userLabels:
+            source = "user_labels"
+            columns[0] = "user"
+            insertion = Self.insertion(source, columns)
+        case .deviceLabels:
+            source = "device_labels"
+            insertion = Self.insertion(source, columns)
+        case .labelCounts:
+            source = "label_counts"
+            insertion = Self.insertion(source, columns)
         case .changes:
             source = "outbox_changes"
             insertion = Self.insertion(source, columns)

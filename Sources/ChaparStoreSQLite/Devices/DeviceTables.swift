@@ -8,6 +8,8 @@ import ChaparQueue
 /// results. Reads that change nothing use ``DeviceReader`` instead.
 final class DeviceTables {
     let reader: DeviceReader
+    /// The labels of users and devices, and the counts.
+    let labels: LabelTables
     /// The changes so far in the current call; nil when changes are not collected.
     private var changes: [OutboxChange.Content]?
     private let insert: SQLStatement
@@ -27,6 +29,7 @@ final class DeviceTables {
     init(_ connection: OpaquePointer) throws(StoreError) {
         func statement(_ sql: String) throws(StoreError) -> SQLStatement { try SQLStatement(connection, sql) }
         reader = try DeviceReader(connection)
+        labels = try LabelTables(connection)
         insert = try statement(
             """
             INSERT INTO devices (id, user, platform, tags, locale, version, zone, created, updated, seen, attributes)
@@ -90,8 +93,10 @@ final class DeviceTables {
         _ body: (DeviceTables) throws(StoreError) -> Value
     ) throws(StoreError) -> (value: Value, changes: [OutboxChange.Content]) {
         changes = isCollecting ? [] : nil
+        labels.forgetCounts()
         defer { changes = nil }
         let value = try body(self)
+        try labels.writeCounts()
         return (value, changes ?? [])
     }
 
@@ -154,7 +159,8 @@ final class DeviceTables {
     /// Removes a device.
     func delete(_ id: String) throws(StoreError) -> Bool {
         guard let (number, device) = try reader.device(id) else { return false }
-        try write(tags: [], instead: device.tags, of: number)
+        try write(tags: [], instead: device.tags, of: number, device.app)
+        try labels.forget(number, device)
         removeTokens.bind(1, number)
         try removeTokens.run()
         remove.bind(1, number)
@@ -174,7 +180,8 @@ final class DeviceTables {
         guard try insert.next() else { throw .failed("SQLite gave no number to the device \(new.id)") }
         let number = try insert.integer(0)
         insert.reset()
-        try write(tags: new.tags, instead: [], of: number)
+        try write(tags: new.tags, instead: [], of: number, new.app)
+        if let user = new.user { try labels.inherit(number, from: user, new.app) }
         for token in new.tokens { try save(token, of: number) }
         for formerOwner in formerOwners { try note(changeOf: formerOwner) }
         note(nil, new)
@@ -187,7 +194,11 @@ final class DeviceTables {
         let formerOwners = try assignTokens(of: &new, number: number, before: old.tokens)
         bind(new, to: update)
         try update.run()
-        try write(tags: new.tags, instead: old.tags, of: number)
+        try write(tags: new.tags, instead: old.tags, of: number, new.app)
+        if new.user.map(ExactText.init) != old.user.map(ExactText.init) {
+            if old.user != nil { try labels.disinherit(number, new.app) }
+            if let user = new.user { try labels.inherit(number, from: user, new.app) }
+        }
         for token in old.tokens where !new.tokens.contains(where: { $0.slot == token.slot }) {
             try remove(token.slot, of: number)
         }
@@ -242,17 +253,17 @@ final class DeviceTables {
         statement.bind(11, device.attributes.isEmpty ? nil : JSONValue.object(device.attributes).text)
     }
 
-    private func write(tags: [String], instead old: [String], of number: Int64) throws(StoreError) {
+    private func write(tags: [String], instead old: [String], of number: Int64, _ app: AppName) throws(StoreError) {
         guard tags != old else { return }
         for tag in old where !tags.contains(tag) {
             removeTag.bind(1, tag)
             removeTag.bind(2, number)
-            try removeTag.run()
+            if try removeTag.run() > 0 { labels.count(-1, AudienceLabel.tag(tag), in: app) }
         }
         for tag in tags where !old.contains(tag) {
             insertTag.bind(1, tag)
             insertTag.bind(2, number)
-            try insertTag.run()
+            if try insertTag.run() > 0 { labels.count(1, AudienceLabel.tag(tag), in: app) }
         }
     }
 

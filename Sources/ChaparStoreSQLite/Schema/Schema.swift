@@ -23,6 +23,7 @@ enum Schema {
         migrator.registerMigration("13 outbox entries") { try $0.execute(sql: outboxEntries) }
         migrator.registerMigration(recordsStep) { try RecordsStep.run($0) }
         migrator.registerMigration(searchStep) { try addSearch($0) }
+        migrator.registerMigration("16 audiences") { try $0.execute(sql: audiences) }
         migrator.registerMigration(webhooksStep) { try $0.execute(sql: webhooks) }
         return migrator
     }

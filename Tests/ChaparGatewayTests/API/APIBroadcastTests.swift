@@ -35,10 +35,12 @@ struct APIBroadcastTests {
             }
         }
         /// Whether the request must name the backend, also where there is but one.
-        var needsBackend: Bool {
+        var needsBackend: Bool { self == .platformID }
+        /// Whether the request means the own registry unless it names a backend.
+        var isOfRegistry: Bool {
             switch self {
-            case .everyone, .tagsWithoutPositive, .tags, .platformID: true
-            case .topicOfEverybody, .topic: false
+            case .everyone, .tagsWithoutPositive, .tags: true
+            case .platformID, .topicOfEverybody, .topic: false
             }
         }
         var pointer: String {
@@ -63,7 +65,14 @@ struct APIBroadcastTests {
         }
 
         /// The expected answer: the status, and the errors of a refusal.
-        var expected: (status: Int, errors: [String]) {
+        var expected: (status: Int, errors: [String]) { expected(inBatch: false) }
+
+        func expected(inBatch: Bool) -> (status: Int, errors: [String]) {
+            if !isNamed, audience.isOfRegistry {
+                // A batch has no audiences of the registry, whoever asks.
+                if audience.isEverybody, !hasScope, !inBatch { return (403, ["\(audience.pointer) scope_missing"]) }
+                return (422, ["\(audience.pointer) audience_not_supported"])
+            }
             if !isNamed {
                 if audience.needsBackend { return (422, ["#/backend backend_missing"]) }
                 if backends > 1 { return (422, ["\(audience.pointer) backend_missing"]) }
@@ -160,9 +169,10 @@ struct APIBroadcastTests {
         )
         #expect(reply.status == 202, "\(reply.text)")
         let item = reply.json["notifications"]?.arrayValue?.last
-        #expect(item?["status"] == .integer(Int64(one.expected.status)), "\(reply.text)")
-        if one.expected.status != 202 {
-            let errors = one.expected.errors.map { $0.replacing("#/", with: "#/notifications/1/", maxReplacements: 1) }
+        let expected = one.expected(inBatch: true)
+        #expect(item?["status"] == .integer(Int64(expected.status)), "\(reply.text)")
+        if expected.status != 202 {
+            let errors = expected.errors.map { $0.replacing("#/", with: "#/notifications/1/", maxReplacements: 1) }
             #expect(APIHarness.errors(of: item?["problem"]) == errors)
             #expect(item?["problem"]?["status"] == item?["status"])
         }
@@ -193,12 +203,12 @@ struct APIBroadcastTests {
                 status = error.status.code
             }
             #expect(status == one.expected.status)
-            guard !isNamed, audience.needsBackend else { continue }
+            guard !isNamed, audience.needsBackend || audience.isOfRegistry else { continue }
             let routed = try await harness.post(
                 Self.body(one, #","route":"crm""#),
                 headers: APIHarness.bearer("loud")
             )
-            #expect(routed.errors == ["#/backend backend_missing"], "\(routed.text)")
+            #expect(routed.errors == one.expected.errors, "\(routed.text)")
         }
     }
 

@@ -72,7 +72,7 @@ struct APIHarness {
             },
             modules: modules
         )
-        state = GatewayState(snapshot: snapshot, store: store, devices: devices, time: time)
+        state = GatewayState(snapshot: snapshot, store: store, devices: devices, audiences: devices, time: time)
         let store = store
         desk = TokenInvalidation(
             devices: devices,

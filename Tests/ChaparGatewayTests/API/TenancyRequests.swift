@@ -32,7 +32,7 @@ struct TenancyRequests {
         self.init(route, [Call(path: path + query, body: body)])
     }
 
-    static let all: [Self] = notifications + devices + backends + webhooks + administration + modules
+    static let all: [Self] = notifications + devices + audiences + backends + webhooks + administration + modules
 
     private static let message = #""to":{"tokens":[{"token":"ab12","service":"ios-apns"}]},"content":{"title":"x"}"#
     /// One message for each way of naming something, and one that names nothing and finds no way.
@@ -145,6 +145,26 @@ struct TenancyRequests {
                 Call(path: "/v1/users/sara/switch?app=$APP", body: #"{"device":"phone"}"#),
             ]
         ),
+    ]
+
+    /// A route of audiences, asked for the key's own app and for another one.
+    private static func audience(_ route: String, _ path: String, _ body: String? = nil) -> Self {
+        Self(route, ["", "?app=$APP"].map { Call(path: path + $0, body: body) })
+    }
+
+    private static let audiences: [Self] = [
+        audience("GET /v1/segments", "/v1/segments"), audience("GET /v1/segments/{name}", "/v1/segments/vip"),
+        audience("PUT /v1/segments/{name}", "/v1/segments/vip", #"{"users":["sara"]}"#),
+        audience("DELETE /v1/segments/{name}", "/v1/segments/vip"),
+        audience("GET /v1/segments/{name}/members", "/v1/segments/vip/members"),
+        audience("POST /v1/segments/{name}/members", "/v1/segments/vip/members", #"{"add":["sara"]}"#),
+        audience("GET /v1/segments/{name}/count", "/v1/segments/vip/count"),
+        audience("POST /v1/audiences/count", "/v1/audiences/count", #"{"audience":{"tag":"planted"}}"#),
+        audience("GET /v1/tags", "/v1/tags"),
+        audience("GET /v1/users/{id}/lists", "/v1/users/sara/lists"),
+        audience("PUT /v1/users/{id}/lists", "/v1/users/sara/lists", #"{"lists":{}}"#),
+        audience("GET /v1/users/{id}/tags", "/v1/users/sara/tags"),
+        audience("PUT /v1/users/{id}/tags", "/v1/users/sara/tags", #"{"tags":["gold"]}"#),
     ]
 
     private static let backends: [Self] = [

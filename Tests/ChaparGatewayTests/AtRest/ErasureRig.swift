@@ -41,7 +41,7 @@ struct ErasureRig {
 
     /// An erasure of whose removals no platform is told.
     func erasure(in store: any TraceStore) -> UserErasure {
-        UserErasure(store: store, devices: self.store, outbox: nil, time: time, apps: [:])
+        UserErasure(store: store, devices: self.store, audiences: nil, outbox: nil, time: time, apps: [:])
     }
 
     func hash() async throws -> String { try await KeyedHash(store)("user", "ada-lovelace") }

@@ -125,6 +125,7 @@ struct UserErasureTests {
             let erasure = UserErasure(
                 store: rig.store,
                 devices: rig.store,
+                audiences: nil,
                 outbox: rig.time.now,
                 time: rig.time,
                 apps: [:]

@@ -20,6 +20,9 @@ package final class MemoryDeviceStore: DeviceStore {
         var owners: [Ownership: Int] = [:]
         var last = 0
         var failure: StoreError?
+        /// The labels of users, and the own ones of devices, for audiences.
+        var userLabels: [ExactText: Set<String>] = [:]
+        var ownLabels: [Int: Set<String>] = [:]
         /// The outbox.
         var operations = MemoryOutbox()
     }
@@ -69,6 +72,7 @@ package final class MemoryDeviceStore: DeviceStore {
     package func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool {
         try use(outbox) { contents in
             guard let place = contents.places.removeValue(forKey: id) else { return false }
+            contents.ownLabels[place] = nil
             for token in contents.devices.removeValue(forKey: place)?.tokens ?? [] {
                 contents.owners[Ownership(app: AppName(ofDevice: id), token: token.token)] = nil
             }
@@ -370,7 +374,7 @@ package final class MemoryDeviceStore: DeviceStore {
 extension MemoryDeviceStore.Contents {
     func device(_ id: String) -> Device? { places[id].flatMap { devices[$0] } }
 
-    fileprivate var ordered: [(place: Int, device: Device)] {
+    var ordered: [(place: Int, device: Device)] {
         devices.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
     }
 

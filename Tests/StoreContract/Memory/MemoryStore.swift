@@ -87,7 +87,11 @@ package final class MemoryStore: NotificationStore {
     /// Its number, unique among all stores of the database.
     package let number: Int64
     package let time: any TimeSource
-    package var abilities: StoreAbilities { StoreAbilities(traces: self, search: self) }
+    package var abilities: StoreAbilities {
+        var abilities = StoreAbilities(traces: self, search: self)
+        abilities.audiences = self
+        return abilities
+    }
     private let connection: any MemoryConnection
     private let node = Node()
     private let own = Mutex(Own())

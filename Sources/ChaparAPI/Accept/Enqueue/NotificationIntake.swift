@@ -68,6 +68,13 @@ struct NotificationIntake {
                     issues: &issues
                 ).warnings
         }
+        if draft.audienceRequest != nil, issues.isEmpty {
+            // The seam of the fan-out: `draft.audience` is what it sends to.
+            let detail =
+                "This gateway counts audiences, and does not send to them. Set options.dry_run to count this one; to send, "
+                + "name a platform's population with backend, or users or devices."
+            issues.add("#/to/\(draft.audienceField)", "audience_not_supported", detail)
+        }
         let recipients = assignment.recipients ?? draft.recipients
         if recipients.count > Self.maximumDeliveries {
             issues.add(

@@ -2,7 +2,7 @@ internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
-/// The reader of `to`, the recipients of a notification: exactly one of eight forms, at most ``maximumRecipients`` of
+/// The reader of `to`, the recipients of a notification: exactly one of ten forms, at most ``maximumRecipients`` of
 /// them.
 ///
 /// Called by ``NotificationReader``. It checks the form only; whether a backend can address a recipient is
@@ -11,7 +11,7 @@ enum AudienceReader {
     /// The most recipients that one notification may name.
     static let maximumRecipients = 10_000
     /// The names of the forms, for messages.
-    static let fieldNames = Field.names.joined(separator: ", ")
+    static let fieldNames = Field.names.dropLast().joined(separator: ", ")
 
     /// The longest device token, in bytes.
     static let maximumTokenBytes = 4096
@@ -19,8 +19,13 @@ enum AudienceReader {
     private static let maximumTags = 100
 
     private enum Field: Int, RequestField {
-        case tokens, devices, users, activity, tags, topic, platformIDs, everyone
-        static let names = ["tokens", "devices", "users", "activity", "tags", "topic", "platform_ids", "everyone"]
+        case tokens, devices, users, activity, tags, topic, platformIDs, everyone, audience, segment
+        /// Stands beside one of the others.
+        case exclude
+        static let names = [
+            "tokens", "devices", "users", "activity", "tags", "topic", "platform_ids", "everyone", "audience",
+            "segment", "exclude",
+        ]
     }
 
     private enum TokenField: Int, RequestField {
@@ -44,6 +49,10 @@ enum AudienceReader {
         let before = issues.count
         let isObject = try scanner.fields(Field.self, &issues, "#/to") {
             (scanner, issues, field) throws(JSONSyntaxError) in
+            if field == .exclude {
+                draft.exclude = try AudienceRequest.rule(&scanner, &issues, "#/to/exclude")
+                return
+            }
             forms += 1
             guard forms == 1 else { return try scanner.skip() }
             draft.audienceField = Field.names[field.rawValue]
@@ -60,6 +69,16 @@ enum AudienceReader {
                     draft.notification.activity = name
                 }
             case .tags: draft.recipients = try tags(&scanner, &issues)
+            case .audience:
+                draft.audienceRequest = try AudienceRequest.rule(&scanner, &issues, "#/to/audience").map {
+                    AudienceRequest(rule: $0, pointer: "#/to/audience")
+                }
+            case .segment:
+                let name = try scanner.identifier(&issues, "#/to/segment", limit: Device.maximumIDBytes)
+                draft.audienceRequest = name.map {
+                    AudienceRequest(rule: ["segment": .string($0)], pointer: "#/to/segment", isShorthand: true)
+                }
+            case .exclude: break
             case .topic:
                 let topic = try scanner.identifier(&issues, "#/to/topic", limit: maximumNameBytes)
                 draft.recipients = topic.map { [.topic($0)] } ?? []

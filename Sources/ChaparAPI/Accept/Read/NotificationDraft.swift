@@ -1,5 +1,5 @@
 internal import ChaparDelivery
-internal import ChaparQueue
+package import ChaparQueue
 internal import Foundation
 package import ChaparCore
 
@@ -23,6 +23,16 @@ package struct NotificationDraft: Sendable {
     package var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
+    /// The audience of the registry that the request names; nil for other recipients.
+    var audienceRequest: AudienceRequest?
+    /// The rule that is left out of the audience.
+    var exclude: JSONValue?
+    /// The options that only audiences have.
+    var audienceOptions = OptionsReader.AudienceOptions()
+    /// The audience, once its segments were looked up; this is what a fan-out sends to.
+    package var audience: Audience?
+    /// The devices of the audience, for `dry_run`.
+    var audiencePreview: AudiencePreview?
     /// The app that the request names.
     var app: AppName?
     /// The app of the notification, once it is decided.
@@ -46,7 +56,9 @@ package struct NotificationDraft: Sendable {
 
     /// The number of JSON values in `data` and `overrides`, at every level.
     var treeValues: Int {
-        notification.overrides.values.reduce(notification.data.valueCount) { $0 + $1.valueCount }
+        notification.overrides.values.reduce(notification.data.valueCount + (audienceRequest?.values ?? 0)) {
+            $0 + $1.valueCount
+        }
     }
 
     /// The form of recipient that backends get: for a device it is a token.
@@ -93,7 +105,7 @@ extension JSONObject {
 
 extension JSONValue {
     /// The number of values in it, without itself.
-    fileprivate var innerCount: Int {
+    var innerCount: Int {
         switch self {
         case .array(let values): values.reduce(values.count) { $0 + $1.innerCount }
         case .object(let object): object.valueCount

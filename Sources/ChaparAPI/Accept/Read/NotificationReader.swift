@@ -57,10 +57,12 @@ package struct NotificationReader {
                     try ContentReader.read(&scanner, &issues, limits: limits, into: &notification)
                 }
             case .options:
+                var audience = OptionsReader.AudienceOptions()
                 draft.options = try part(&scanner, &issues, &draft) {
                     (scanner, issues, notification) throws(JSONSyntaxError) in
-                    try OptionsReader.read(&scanner, &issues, into: &notification)
+                    try OptionsReader.read(&scanner, &issues, into: &notification, &audience)
                 }
+                draft.audienceOptions = audience
             case .overrides:
                 draft.overrides = try part(&scanner, &issues, &draft) {
                     (scanner, issues, notification) throws(JSONSyntaxError) in
@@ -134,6 +136,7 @@ package struct NotificationReader {
             draft.isChoiceFaulty = true
             issues.add("#/backend", "route_and_backend", "Give a route or a backend, not both.")
         }
+        draft.chooseAudience(&issues)
         let bytes = (draft.content?.count ?? 0) + (draft.options?.count ?? 0) + (draft.overrides?.count ?? 0)
         if bytes > limits.contentBytes, draft.isContentSound {
             draft.isContentSound = false

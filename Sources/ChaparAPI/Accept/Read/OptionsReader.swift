@@ -9,15 +9,38 @@ enum OptionsReader {
     private static let maximumCollapseIDBytes = 64
 
     private enum Field: Int, RequestField {
-        case ttl, priority, collapseID, sendAt, silent, dryRun
-        static let names = ["ttl", "priority", "collapse_id", "send_at", "silent", "dry_run"]
+        case ttl, priority, collapseID, sendAt, silent, dryRun, list, requireRecipients
+        static let names = [
+            "ttl", "priority", "collapse_id", "send_at", "silent", "dry_run", "list", "require_recipients",
+        ]
+    }
+
+    /// The options that only audiences have.
+    struct AudienceOptions: Sendable {
+        /// The list that the message is about.
+        var list: String?
+        /// Whether a message for no device is refused.
+        var requiresRecipients = false
+        /// The names of those that are there.
+        var names: [String] = []
+    }
+
+    /// Reads the next value, an object, without the options of audiences.
+    static func read(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        into notification: inout PushNotification
+    ) throws(JSONSyntaxError) {
+        var ignored = AudienceOptions()
+        try read(&scanner, &issues, into: &notification, &ignored)
     }
 
     /// Reads the next value, an object.
     static func read(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,
-        into notification: inout PushNotification
+        into notification: inout PushNotification,
+        _ audience: inout AudienceOptions
     ) throws(JSONSyntaxError) {
         try scanner.fields(Field.self, &issues, "#/options") { (scanner, issues, field) throws(JSONSyntaxError) in
             switch field {
@@ -57,6 +80,12 @@ enum OptionsReader {
                     )
                 }
             case .silent: notification.isSilent = try scanner.flag(&issues, "#/options/silent") ?? false
+            case .list:
+                audience.names.append("list")
+                audience.list = try scanner.identifier(&issues, "#/options/list", limit: 64)
+            case .requireRecipients:
+                audience.names.append("require_recipients")
+                audience.requiresRecipients = try scanner.flag(&issues, "#/options/require_recipients") ?? false
             case .dryRun: notification.isDryRun = try scanner.flag(&issues, "#/options/dry_run") ?? false
             }
         }

@@ -16,6 +16,8 @@ package final class Caller: Sendable {
     let view: GatewaySnapshot?
     /// The largest part of the queue that the caller's waiting deliveries may take; 1 is all.
     let queueShare: Double
+    /// The most devices of one audience; nil is any number.
+    let maximumAudience: Int?
     private let scopes: Set<GatewayConfiguration.APIKey.Scope>
 
     /// The caller of every request to a keyless gateway.
@@ -28,8 +30,10 @@ package final class Caller: Sendable {
         scopes: Set<GatewayConfiguration.APIKey.Scope>,
         view: GatewaySnapshot? = nil,
         queueShare: Double = 1,
+        maximumAudience: Int? = nil,
         use: KeyUses.Use? = nil
     ) {
+        self.maximumAudience = maximumAudience
         self.name = name
         self.use = use
         self.scopes = scopes

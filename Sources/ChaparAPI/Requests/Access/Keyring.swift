@@ -39,6 +39,7 @@ package struct Keyring: Sendable {
                     scopes: key.scopes,
                     view: gateway.seen(by: key),
                     queueShare: key.queueShare ?? share,
+                    maximumAudience: key.maximumAudience,
                     use: use
                 ),
                 hashes: key.hashes.map { Self.bytes(hexadecimal: $0) },

@@ -29,6 +29,8 @@ struct Handlers: Sendable {
     let retries: RetryAPI
     let keys: KeysAPI
     let dashboard: DashboardAPI
+    let segments: SegmentsAPI
+    let audiences: AudiencesAPI
     let erasures: UserErasureAPI
     let webhooks: WebhooksAPI
 }
@@ -37,7 +39,8 @@ extension RouteTable {
     /// Makes the table of all routes, except those of modules.
     init(_ handlers: Handlers, build: BuildInfo) {
         let routes =
-            Self.notifications(handlers) + Self.searches(handlers) + Self.devices(handlers) + Self.backends(handlers)
+            Self.notifications(handlers) + Self.searches(handlers) + Self.devices(handlers) + Self.audiences(handlers)
+            + Self.backends(handlers)
             + Self.platforms(handlers) + Self.webhooks(handlers) + Self.administration(handlers)
         // These two describe the other routes.
         let documents = StaticDocuments(build: build, routes: routes)
@@ -144,6 +147,47 @@ extension RouteTable {
             },
             Route(.post, "/v1/users/{id}/switch", .scope(.devices)) { request, values, scope throws(Problem) in
                 try await own.switches.change(request, values[0], scope)
+            },
+        ]
+    }
+
+    private static func audiences(_ own: Handlers) -> [Route] {
+        let oneSegment = [HTTPRequest.Method.get, .put, .delete].map { method in
+            Route(method, "/v1/segments/{name}", .scope(.devices), erases: method == .delete) {
+                request,
+                values,
+                scope throws(Problem) in
+                try await own.segments.answer(request, method, values[0], scope)
+            }
+        }
+        let ofUsers = [HTTPRequest.Method.get, .put].flatMap { method in
+            [
+                Route(method, "/v1/users/{id}/lists", .scope(.devices)) { request, values, scope throws(Problem) in
+                    try await own.audiences.lists(request, method, values[0], scope)
+                },
+                Route(method, "/v1/users/{id}/tags", .scope(.devices)) { request, values, scope throws(Problem) in
+                    try await own.audiences.userTags(request, method, values[0], scope)
+                },
+            ]
+        }
+        return oneSegment + ofUsers + [
+            Route(.get, "/v1/segments", .scope(.devices)) { _, _, scope throws(Problem) in
+                try await own.segments.list(scope)
+            },
+            Route(.get, "/v1/segments/{name}/members", .scope(.devices)) { _, values, scope throws(Problem) in
+                try await own.segments.members(values[0], scope)
+            },
+            Route(.post, "/v1/segments/{name}/members", .scope(.devices)) { request, values, scope throws(Problem) in
+                try await own.segments.change(request, values[0], scope)
+            },
+            Route(.get, "/v1/segments/{name}/count", .scope(.devices)) { _, values, scope throws(Problem) in
+                try await own.audiences.count(segment: values[0], scope)
+            },
+            Route(.post, "/v1/audiences/count", .scope(.devices)) { request, _, scope throws(Problem) in
+                try await own.audiences.count(request, scope)
+            },
+            Route(.get, "/v1/tags", .scope(.devices)) { _, _, scope throws(Problem) in
+                try await own.audiences.tags(scope)
             },
         ]
     }

@@ -63,6 +63,8 @@ extension Handlers {
                 peers: peers,
                 logger: logger
             ),
+            segments: SegmentsAPI(endpoint: endpoint),
+            audiences: AudiencesAPI(endpoint: endpoint),
             erasures: UserErasureAPI(state: state, erasures: api.erasures, logger: logger),
             webhooks: WebhooksAPI(endpoint: endpoint, relay: webhooks)
         )

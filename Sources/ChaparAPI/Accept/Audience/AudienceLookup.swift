@@ -1,0 +1,214 @@
+internal import Foundation
+internal import ChaparDelivery
+internal import ChaparQueue
+internal import ChaparCore
+
+/// The lookup of an audience in the registry: its segments, its size where a limit needs it, and a dry run's devices.
+struct AudienceLookup: Sendable {
+    /// The longest time of an exact count, as the checklist of audiences has it.
+    static let longestCount = Duration.seconds(30)
+    /// The longest search for a first device.
+    private static let longestProbe = Duration.seconds(1)
+
+    let state: GatewayState
+    let scope: RequestScope
+
+    init(_ state: GatewayState, _ scope: RequestScope) {
+        (self.state, self.scope) = (state, scope)
+    }
+
+    /// Resolves the draft's audience and checks what the caller may address; a dry run counts it, too.
+    func lookUp(_ draft: inout NotificationDraft, _ issues: inout RequestIssues) async throws(StoreError) {
+        guard let request = draft.audienceRequest, issues.isEmpty else { return }
+        guard let store = state.audiences else {
+            return issues.add(request.pointer, "audience_not_supported", "The store of this gateway has no audiences.")
+        }
+        let audience = try await resolve(
+            request,
+            exclude: draft.exclude.map { ($0, "#/to/exclude") },
+            list: draft.audienceOptions.list,
+            of: draft.appName,
+            mayBroadcast: scope.caller.has(.broadcast),
+            &issues
+        )
+        guard let audience else { return }
+        draft.audience = audience
+        draft.isLookedUp = true
+        let counter = AudienceCounter(store)
+        if let most = scope.caller.maximumAudience {
+            let count = try await counter.exact(audience, within: Self.longestCount, upTo: Int64(most))
+            if count.matched > most || count.kind != .exact {
+                let detail = "The API key may address at most \(most) devices (max_audience). Narrow the rule."
+                return issues.add(request.pointer, "audience_too_large", detail)
+            }
+        }
+        if draft.notification.isDryRun {
+            var preview = AudiencePreview()
+            preview.count = try await counter.exact(audience, within: Self.longestCount) { preview.add($0) }
+            if preview.count.reached == 0, preview.count.kind == .exact {
+                Self.tellEmpty(request, &draft, &issues)
+            }
+            draft.audiencePreview = preview
+            return
+        }
+        let probe = try await counter.exact(audience, within: Self.longestProbe, upTo: 0)
+        if probe.kind == .exact, probe.reached == 0 { Self.tellEmpty(request, &draft, &issues) }
+    }
+
+    /// Warns that the audience has no device, or refuses it where the request says so.
+    private static func tellEmpty(
+        _ request: AudienceRequest,
+        _ draft: inout NotificationDraft,
+        _ issues: inout RequestIssues
+    ) {
+        let detail = "No device with a live token matches now."
+        if draft.audienceOptions.requiresRecipients {
+            issues.add(request.pointer, "audience_empty", detail + " options.require_recipients refuses that.")
+        } else {
+            draft.warnings.append(Finding(pointer: request.pointer, code: "audience_empty", detail: detail))
+        }
+    }
+
+    /// Makes an audience of a request's rules, with the rules of segments in the place of their names.
+    ///
+    /// - Parameters:
+    ///   - request: The rule with its pointer.
+    ///   - exclude: The devices that are left out, with the pointer.
+    ///   - list: The name of the list that the message is about.
+    ///   - app: The app.
+    ///   - mayBroadcast: Whether the caller may address a population.
+    ///   - issues: Receives the mistakes.
+    /// - Returns: The audience; nil with mistakes.
+    /// - Throws: The store's failure.
+    func resolve(
+        _ request: AudienceRequest,
+        exclude: (rule: JSONValue, pointer: String)? = nil,
+        list: String? = nil,
+        of app: AppName,
+        mayBroadcast: Bool = true,
+        _ issues: inout RequestIssues
+    ) async throws(StoreError) -> Audience? {
+        let before = issues.count
+        let found = try await state.segments.resolve(request.rule, at: request.pointer, in: app)
+        for mistake in found.mistakes {
+            issues.add(request.isShorthand ? request.pointer : mistake.pointer, mistake.code, mistake.detail)
+        }
+        if let rule = found.rule, !rule.isNarrow, !mayBroadcast { issues.add(request.pointer, lacking: .broadcast) }
+        var excluded: AudienceRule?
+        if let exclude {
+            let other = try await state.segments.resolve(exclude.rule, at: exclude.pointer, in: app)
+            for mistake in other.mistakes { issues.add(mistake.pointer, mistake.code, mistake.detail) }
+            excluded = other.resolved
+        }
+        var topic: Audience.List?
+        if let list {
+            if let isDefault = scope.gateway.configuration.lists[list] {
+                topic = Audience.List(list, isDefault: isDefault)
+            } else {
+                issues.add("#/options/list", "unknown_list", scope.gateway.configuration.unknownList(list))
+            }
+        }
+        guard issues.count == before, let rule = found.resolved else { return nil }
+        return Audience(
+            app: app,
+            rule: rule,
+            exclude: excluded,
+            list: topic,
+            services: scope.gateway.services(of: app),
+            moment: state.time.now.millisecondsSince1970
+        )
+    }
+}
+
+extension GatewayConfiguration {
+    /// Returns the sentence about a list that the configuration does not have.
+    func unknownList(_ name: String) -> String {
+        didYouMean(name, lists.keys.sorted())
+            ?? "The configuration has no such list. Add it under lists, with in or out as its default."
+    }
+}
+
+/// A count of an audience with a few of its devices for each platform.
+struct AudiencePreview: Sendable {
+    /// The most samples of a platform.
+    static let mostSamples = 5
+
+    /// The count.
+    var count = AudienceCount(.exact)
+    private var samples: [String: [Device]] = [:]
+
+    /// Takes samples of a window.
+    mutating func add(_ window: AudienceWindow) {
+        for subject in window.devices {
+            let platform = subject.device.effectivePlatform ?? "unknown"
+            guard samples[platform]?.count ?? 0 < Self.mostSamples else { continue }
+            samples[platform, default: []].append(subject.device)
+        }
+    }
+
+    /// Returns the answer to a dry run.
+    func answer(_ warnings: [Finding]) -> [UInt8] {
+        var writer = JSONWriter()
+        writer.beginObject()
+        writer.field("status", "dry_run")
+        writer.name("recipients")
+        writer.beginObject()
+        writer.members(of: count)
+        writer.endObject()
+        write(to: &writer)
+        writer.name("warnings")
+        writer.findings(warnings)
+        writer.endObject()
+        return writer.bytes
+    }
+
+    /// Writes the samples as a member of an object that the caller has begun.
+    func write(to writer: inout JSONWriter) {
+        writer.name("samples")
+        writer.beginArray()
+        for (platform, devices) in samples.sorted(by: { $0.key < $1.key }) {
+            for device in devices {
+                writer.beginObject()
+                writer.field("platform", platform)
+                writer.field("device", device.name)
+                writer.field("user", device.userName)
+                writer.field("locale", device.locale)
+                writer.endObject()
+            }
+        }
+        writer.endArray()
+    }
+}
+
+extension JSONWriter {
+    /// Writes an array of texts.
+    mutating func texts(_ list: [String]) {
+        beginArray()
+        for text in list { string(text) }
+        endArray()
+    }
+
+    /// Writes the members of a count.
+    mutating func members(of count: AudienceCount) {
+        name("count")
+        integer(Int(clamping: count.reached))
+        switch count.kind {
+        case .exact: field("kind", "exact")
+        case .estimate(let margin):
+            field("kind", "estimate")
+            name("plus_minus")
+            integer(Int(clamping: margin))
+        case .atLeast: field("kind", "at_least")
+        }
+        name("matched")
+        integer(Int(clamping: count.matched))
+        name("skipped")
+        beginObject()
+        for cause in AudienceSkip.allCases {
+            guard let number = count.skipped[cause], number > 0 else { continue }
+            name(cause.rawValue)
+            integer(Int(clamping: number))
+        }
+        endObject()
+    }
+}

@@ -1,0 +1,225 @@
+import Foundation
+import HTTPTypes
+import ChaparCore
+import ChaparQueue
+import ChaparStoreContract
+import ChaparTesting
+import Testing
+
+@testable import ChaparAPI
+@testable import ChaparDelivery
+@testable import ChaparGateway
+@testable import ChaparServer
+
+@Suite("Audiences of the registry", .timeLimit(.minutes(1)))
+struct APIAudienceTests {
+    private static let fewest: Int = 3
+
+    /// A gateway with twelve devices: each second one has the tag `news`, each fourth one belongs to `ali`.
+    private func harness(_ keys: [GatewayConfiguration.APIKey] = []) async throws -> APIHarness {
+        let harness = APIHarness(keys: keys) { $0.lists = ["offers": true, "digest": false] }
+        let now = harness.time.now
+        _ = try await harness.devices.put(
+            (0..<12).map { number in
+                Device(
+                    id: "phone-\(number)",
+                    user: number % 4 == 0 ? "ali" : "user-\(number)",
+                    tokens: [
+                        RegisteredToken(
+                            DeviceToken("token-\(number)", service: number < 6 ? .iOSAPNs : .androidFirebase),
+                            registeredAt: now
+                        )
+                    ],
+                    tags: number % 2 == 0 ? ["news"] : [],
+                    createdAt: now
+                )
+            }
+        )
+        return harness
+    }
+
+    private func count(_ harness: APIHarness, _ body: String, _ key: HTTPFields = HTTPFields()) async throws
+        -> APIHarness.Reply
+    {
+        try await harness.send(.post, "/v1/audiences/count", body, headers: key)
+    }
+
+    @Test("A rule is counted, with those who get nothing by cause")
+    func counted() async throws {
+        let harness = try await harness()
+        #expect(try await harness.send(.put, "/v1/users/user-1/lists", #"{"lists":{"offers":false}}"#).status == 200)
+        let body = #"{"audience":{"everyone":true},"exclude":{"tag":"news"},"list":"offers"}"#
+        let reply = try await count(harness, body)
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.json["count"] == 5)
+        #expect(reply.json["kind"] == "exact")
+        #expect(reply.json["matched"] == 12)
+        #expect(reply.json["skipped"] == ["excluded": 6, "opted_out": 1])
+        #expect(reply.json["cost"] == ["reads": "registry", "rows": 12])
+        let narrow = try await count(harness, #"{"audience":{"tag":"news"},"mode":"estimate"}"#)
+        #expect(narrow.json["count"] == 6, "\(narrow.text)")
+        #expect(narrow.json["cost"]?["reads"] == "index")
+        let digest = try await count(harness, #"{"audience":{"everyone":true},"list":"digest"}"#)
+        #expect(digest.json["count"] == 0, "\(digest.text)")
+    }
+
+    @Test("A segment of a rule is stored, named by others, and refused where it would lead to itself")
+    func segmentOfRule() async throws {
+        let harness = try await harness()
+        let put = try await harness.send(.put, "/v1/segments/readers", #"{"rule":{"tag":"news"}}"#)
+        #expect(put.status == 201, "\(put.text)")
+        #expect(put.json["rule"] == ["tag": "news"])
+        let count = try await harness.send(.get, "/v1/segments/readers/count")
+        #expect(count.json["count"] == 6, "\(count.text)")
+        let second = #"{"rule":{"all":[{"segment":"readers"},{"platform":"ios"}]}}"#
+        #expect(try await harness.send(.put, "/v1/segments/ios-readers", second).status == 201)
+        #expect(try await harness.send(.get, "/v1/segments/ios-readers/count").json["count"] == 3)
+        let cycle = try await harness.send(.put, "/v1/segments/readers", #"{"rule":{"segment":"ios-readers"}}"#)
+        #expect(cycle.errors == ["#/rule/segment segment_cycle"], "\(cycle.text)")
+        let unknown = try await self.count(harness, #"{"audience":{"any":[{"tag":"x"},{"segment":"gone"}]}}"#)
+        #expect(unknown.errors == ["#/audience/any/1/segment unknown_segment"], "\(unknown.text)")
+        #expect(
+            try await harness.send(.put, "/v1/segments/third", #"{"rule":{"segment":"ios-readers"}}"#).status == 201
+        )
+        let deep = try await self.count(harness, #"{"audience":{"segment":"third"}}"#)
+        #expect(deep.json["count"] == 3, "\(deep.text)")
+        #expect(try await harness.send(.put, "/v1/segments/fourth", #"{"rule":{"segment":"third"}}"#).status == 201)
+        let deeper = try await self.count(harness, #"{"audience":{"segment":"fourth"}}"#)
+        #expect(deeper.errors == ["#/audience/segment segments_too_deep"], "\(deeper.text)")
+        #expect(try await harness.send(.delete, "/v1/segments/readers").status == 204)
+        #expect(try await harness.send(.get, "/v1/segments/readers").status == 404)
+    }
+
+    @Test("A list of devices is loaded by a call, as CSV and as lines, and each load replaces it")
+    func segmentOfDevices() async throws {
+        let harness = try await harness()
+        let put = try await harness.send(.put, "/v1/segments/vip", #"{"devices":["phone-1","phone-2","nobody"]}"#)
+        #expect(put.status == 201, "\(put.text)")
+        #expect(put.json["members"] == 2)
+        #expect(put.json["unknown"] == 1)
+        var csv = HTTPFields()
+        csv[.contentType] = "text/csv; charset=utf-8"
+        let second = try await harness.send(
+            .put,
+            "/v1/segments/vip",
+            "note,device\r\n\"a, b\",phone-2\r\nx,phone-3\r\n",
+            headers: csv
+        )
+        #expect(second.status == 200, "\(second.text)")
+        let members = try await harness.send(.get, "/v1/segments/vip/members")
+        #expect(members.json["items"] == ["phone-2", "phone-3"], "\(members.text)")
+        #expect(try await harness.send(.get, "/v1/segments/vip").json["devices"] == 2)
+        let change = try await harness.send(
+            .post,
+            "/v1/segments/vip/members",
+            #"{"add":["phone-4","gone"],"remove":["phone-2"]}"#
+        )
+        #expect(change.json == ["added": 1, "removed": 1, "unknown": ["gone"]], "\(change.text)")
+        var lines = HTTPFields()
+        lines[.contentType] = "application/x-ndjson"
+        let users = try await harness.send(.put, "/v1/segments/people", "{\"user\":\"ali\"}\n", headers: lines)
+        #expect(users.status == 201, "\(users.text)")
+        #expect(try await harness.send(.get, "/v1/segments/people/count").json["count"] == 3)
+        let kind = try await harness.send(.put, "/v1/segments/people", #"{"devices":["phone-1"]}"#)
+        #expect(kind.errors == ["# segment_kind"], "\(kind.text)")
+        let bad = try await harness.send(.put, "/v1/segments/vip", "name\nphone-1\n", headers: csv)
+        #expect(bad.errors == ["#/lines/1 heading_missing"], "\(bad.text)")
+        #expect(try await harness.send(.delete, "/v1/segments/vip").status == 204)
+        #expect(try await harness.send(.put, "/v1/segments/vip", #"{"devices":[]}"#).status == 201)
+        #expect(try await harness.send(.get, "/v1/segments/vip/members").json["items"] == [])
+    }
+
+    @Test("A user's tags are those of each of the user's devices, and are listed with their counts")
+    func userTags() async throws {
+        let harness = try await harness()
+        let put = try await harness.send(.put, "/v1/users/ali/tags", #"{"tags":["gold","old"]}"#)
+        #expect(put.json == ["user": "ali", "tags": ["gold", "old"]], "\(put.text)")
+        _ = try await harness.send(.put, "/v1/users/ali/tags", #"{"tags":["gold"]}"#)
+        #expect(try await count(harness, #"{"audience":{"user_tag":"gold"}}"#).json["count"] == 3)
+        #expect(try await harness.send(.post, "/v1/users/sara/switch", #"{"device":"phone-0"}"#).status == 200)
+        #expect(try await count(harness, #"{"audience":{"user_tag":"gold"}}"#).json["count"] == 2)
+        let tags = try await harness.send(.get, "/v1/tags?limit=1")
+        #expect(tags.json["items"] == [["tag": "news", "of": "device", "devices": 6]], "\(tags.text)")
+        let rest = try await harness.send(.get, "/v1/tags?cursor=\(tags.json["next"]?.stringValue ?? "")")
+        #expect(rest.json["items"] == [["tag": "gold", "of": "user", "devices": 2]], "\(rest.text)")
+        #expect(rest.json["next"] == .null)
+    }
+
+    @Test("A list that the configuration does not have is refused, and null takes a choice back")
+    func lists() async throws {
+        let harness = try await harness()
+        let unknown = try await harness.send(.put, "/v1/users/ali/lists", #"{"lists":{"offer":true}}"#)
+        #expect(unknown.errors == ["#/lists/offer unknown_list"], "\(unknown.text)")
+        let out = try await harness.send(.put, "/v1/users/ali/lists", #"{"lists":{"offers":false,"digest":true}}"#)
+        #expect(out.json["lists"]?["offers"] == ["in": false, "chosen": true], "\(out.text)")
+        #expect(out.json["lists"]?["digest"] == ["in": true, "chosen": true])
+        let back = try await harness.send(.put, "/v1/users/ali/lists", #"{"lists":{"offers":null}}"#)
+        #expect(back.json["lists"]?["offers"] == ["in": true, "chosen": false], "\(back.text)")
+        let shown = try await harness.send(.get, "/v1/users/ali/lists")
+        #expect(shown.json == back.json)
+    }
+
+    @Test("A dry run of a message counts its audience and shows devices of each platform, and sends nothing")
+    func dryRun() async throws {
+        let harness = try await harness()
+        let reply = try await harness.post(
+            #"{"to":{"tags":{"all":["news"]},"exclude":{"platform":"android"}},"content":{"title":"x"},"#
+                + #""options":{"dry_run":true}}"#
+        )
+        #expect(reply.status == 200, "\(reply.text)")
+        #expect(reply.json["recipients"]?["count"] == 3)
+        #expect(reply.json["recipients"]?["skipped"] == ["excluded": 3])
+        #expect(reply.json["samples"]?.arrayValue?.map { $0["device"] } == ["phone-0", "phone-2", "phone-4"])
+        #expect(harness.store.accepted.isEmpty)
+        let empty = #"{"to":{"audience":{"tag":"none"}},"content":{"title":"x"},"options":{"dry_run":true"#
+        let warned = try await harness.post(empty + "}}")
+        #expect(warned.json["warnings"]?.arrayValue?.first?["code"] == "audience_empty", "\(warned.text)")
+        let refused = try await harness.post(empty + #","require_recipients":true}}"#)
+        #expect(refused.errors == ["#/to/audience audience_empty"], "\(refused.text)")
+    }
+
+    @Test("A population needs the scope broadcast, and a key has at most the devices of max_audience")
+    func limits() async throws {
+        var small = APIHarness.key("small", [.send, .broadcast])
+        small.maximumAudience = 3
+        let keys = [APIHarness.key("plain", [.send, .devices]), small]
+        let harness = try await harness(keys)
+        func post(_ to: String, _ key: String) async throws -> APIHarness.Reply {
+            try await harness.post(
+                #"{"to":\#(to),"content":{"title":"x"},"options":{"dry_run":true}}"#,
+                headers: APIHarness.bearer(key)
+            )
+        }
+        for broad in [#"{"audience":{"platform":"ios"}}"#, #"{"everyone":true}"#, #"{"audience":{"not":{"tag":"x"}}}"#]
+        {
+            let reply = try await post(broad, "plain")
+            #expect(reply.status == 403 && reply.errors.first?.hasSuffix("scope_missing") == true, "\(reply.text)")
+        }
+        #expect(try await post(#"{"audience":{"tag":"news"}}"#, "plain").status == 200)
+        let large = try await post(#"{"audience":{"tag":"news"}}"#, "small")
+        #expect(large.errors == ["#/to/audience audience_too_large"], "\(large.text)")
+        // A stored name of a population is one, too.
+        let stored = try await harness.send(
+            .put,
+            "/v1/segments/all",
+            #"{"rule":{"platform":"ios"}}"#,
+            headers: APIHarness.bearer("plain")
+        )
+        #expect(stored.errors == ["#/rule scope_missing"], "\(stored.text)")
+    }
+
+    @Test("What goes only with an audience is refused elsewhere")
+    func misplaced() async throws {
+        let harness = try await harness()
+        let reply = try await harness.post(
+            #"{"to":{"users":["ali"],"exclude":{"tag":"x"}},"content":{"title":"x"},"options":{"list":"offers"}}"#
+        )
+        #expect(reply.errors == ["#/to/exclude needs_audience", "#/options/list needs_audience"], "\(reply.text)")
+        let backend = try await harness.post(
+            #"{"to":{"segment":"vip"},"content":{"title":"x"},"backend":"ios"}"#
+        )
+        #expect(backend.errors == ["#/backend audience_and_backend"], "\(backend.text)")
+        let unknown = try await harness.post(#"{"to":{"segment":"vip"},"content":{"title":"x"}}"#)
+        #expect(unknown.errors == ["#/to/segment unknown_segment"], "\(unknown.text)")
+    }
+}

@@ -15,6 +15,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
     /// The search for a user's data, and the endpoints of webhooks.
     public var abilities: StoreAbilities {
         var abilities = StoreAbilities(traces: self, search: self)
+        abilities.campaigns = self
         abilities.serving = self
         abilities.webhooks = self
         abilities.audiences = self

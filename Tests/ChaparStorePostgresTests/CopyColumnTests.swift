@@ -38,6 +38,7 @@ struct CopyColumnTests {
         "search_keys": CopiedTable(.searchKeys, columns: ["delivery": ["bucket", "place"]]),
         "handled": CopiedTable(.handled),
         "events": CopiedTable(.events, columns: ["texts": ["packed"]], left: ["count": "the number of texts"]),
+        "campaigns": CopiedTable(.campaigns), "campaign_parts": CopiedTable(.parts),
         "idempotency": CopiedTable(.keys), "state": CopiedTable(.state),
         "devices": CopiedTable(.devices, columns: ["user_key": ["user"]]),
         "device_tokens": CopiedTable(.tokens, columns: ["slot": ["service"]]), "device_tags": CopiedTable(.tags),
@@ -67,6 +68,7 @@ struct CopyColumnTests {
         "flows": CopiedTable(.flows, left: ["merged": "follows from flows of the same name"]),
         "moves": CopiedTable(.moves), "search_keys": CopiedTable(.searchKeys), "handled": CopiedTable(.handled),
         "events": CopiedTable(.events, left: ["batch": "the order of first", "count": "the number of texts"]),
+        "campaigns": CopiedTable(.campaigns), "campaign_parts": CopiedTable(.parts),
         "idempotency": CopiedTable(.keys), "state": CopiedTable(.state), "devices": CopiedTable(.devices),
         "device_tokens": CopiedTable(.tokens), "device_tags": CopiedTable(.tags),
         "user_labels": CopiedTable(.userLabels), "device_labels": CopiedTable(.deviceLabels),
@@ -289,6 +291,7 @@ struct CopyColumnTests {
         record.metadata = Array(#"{"order":42}"#.utf8)
         record.reference = "order-42"
         record.resendOf = DeliveryPlace(notification: NotificationID(rawValue: 7), index: 3)
+        record.partOf = CampaignPart(campaign: 8_001, first: 8_021, keepsAll: true)
         return record.encoded + RecordField.encode([RecordField(tag: 1_000, bytes: [7, 0, 8])]).dropFirst()
     }()
 
@@ -297,11 +300,11 @@ struct CopyColumnTests {
         let record = try #require(NotificationRecord(encoded: Self.record))
         #expect(
             Mirror(reflecting: record).children.map(\.label)
-                == ["content", "plans", "acceptedAt", "metadata", "reference", "resendOf", "unknown"],
+                == ["content", "plans", "acceptedAt", "metadata", "reference", "resendOf", "partOf", "unknown"],
             "a new property needs a value in the record of this test, and its tag in the next line"
         )
         let fields = RecordField.all(Self.record)
-        #expect(fields.map(\.tag) == [1, 2, 2, 2, 3, 4, 5, 6, 1_000])
+        #expect(fields.map(\.tag) == [1, 2, 2, 2, 3, 4, 5, 6, 7, 1_000])
         try await CopyTests.Folder.use { folder in
             try await Self.fill(folder.file("a"))
             let options = try await TestServer.shared.options()
@@ -562,6 +565,12 @@ struct CopyColumnTests {
             db
         )
         try insert("state", ["name": "'credential.apns'", "value": "X'000102FF'"], db)
+        try insert("campaigns", ["id": "8001", "version": "8002", "ended": "1764000000081", "packed": "X'0103'"], db)
+        try insert(
+            "campaign_parts",
+            ["campaign": "8011", "first": "8012", "place": "8013", "count": "8014", "open": "1"],
+            db
+        )
     }
 
     private static func fillDevices(_ db: Database) throws {

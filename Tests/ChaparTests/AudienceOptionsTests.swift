@@ -23,6 +23,20 @@ struct AudienceOptionsTests {
         #expect(try Self.json([]) == nil)
     }
 
+    @Test("Flags of an audience are a member of their own, or one rule together")
+    func audiences() throws {
+        #expect(try Self.json(["--segment", "readers"]) == ["segment": "readers"])
+        #expect(try Self.json(["--everyone"]) == ["everyone": true])
+        #expect(try Self.json(["--platform", "ios"]) == ["audience": ["platform": "ios"]])
+        let both = ["--tag", "vip", "--tag", "pro", "--platform", "android"]
+        let rule: JSONValue = ["all": [["any": [["tag": "vip"], ["tag": "pro"]]], ["platform": "android"]]]
+        #expect(try Self.json(both) == ["audience": rule])
+        #expect(throws: ValidationError.self) { try Self.json(["--everyone", "--tag", "vip"]) }
+        #expect(throws: ValidationError.self) { try Self.json(["--segment", "readers"], throughGateway: false) }
+        #expect(try AudienceOptions.parse(["--tag", "vip"]).isAudience(backend: nil))
+        #expect(try !AudienceOptions.parse(["--tag", "vip"]).isAudience(backend: "crm"))
+    }
+
     @Test("Two of them, or one that needs a gateway without one, are a mistake of the command line")
     func mistakes() {
         #expect(throws: ValidationError.self) { try Self.json(["--topic", "a", "--device", "b"]) }

@@ -18,16 +18,16 @@ struct DeliveryWriter {
         kinds = Dictionary(state.snapshot.backends.map { ($0.name, $0.backend.kind.rawValue) }) { first, _ in first }
     }
 
-    /// Writes a delivery; `more` writes further members.
+    /// Writes a delivery with its place in the notification; `more` writes further members.
     func write(
         _ delivery: StoredDelivery,
-        of id: NotificationID,
+        place: Int64,
         to writer: inout JSONWriter,
         _ more: (inout JSONWriter) -> Void = { _ in }
     ) {
         writer.beginObject()
         more(&writer)
-        writer.field("delivery", id.place(of: delivery.id))
+        writer.field("delivery", place)
         writer.field("recipient", showsTokens ? delivery.recipient.storedForm : delivery.recipient.shownForm)
         writer.field("state", delivery.state.rawValue)
         writer.field("backend", delivery.backend)
@@ -51,7 +51,7 @@ struct DeliveryWriter {
 
     /// Writes a delivery with what identifies it outside of its notification.
     func write(_ found: FoundDelivery, for caller: Caller, to writer: inout JSONWriter) {
-        write(found.delivery, of: found.notification, to: &writer) { writer in
+        write(found.delivery, place: found.notification.place(of: found.delivery.id), to: &writer) { writer in
             writer.field("notification", found.notification.description)
             writer.name("created_at")
             RFC3339.write(now.wall(found.record.acceptedAt), to: &writer)

@@ -69,9 +69,19 @@ package struct NotificationsAPI: AcceptingAPI {
             caller: scope.caller
         )
         var notifications: [NewNotification] = []
-        notifications.reserveCapacity(1)
-        guard let accepted = intake.check(&draft.notification, body, &issues, into: &notifications) else {
-            throw Problem(issues)
+        var campaign: CampaignWrite?
+        let accepted: NotificationIntake.Enqueued
+        if draft.notification.audienceRequest != nil {
+            guard let (new, answer) = intake.checkCampaign(draft.notification, body, &issues) else {
+                throw Problem(issues)
+            }
+            (campaign, accepted) = (.new(new), answer)
+        } else {
+            notifications.reserveCapacity(1)
+            guard let answer = intake.check(&draft.notification, body, &issues, into: &notifications) else {
+                throw Problem(issues)
+            }
+            accepted = answer
         }
 
         var writer = JSONWriter(capacity: 192)
@@ -85,8 +95,10 @@ package struct NotificationsAPI: AcceptingAPI {
             answer: writer.bytes,
             keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
+        var batch = EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare)
+        batch.campaign = campaign
         return CheckedRequest(
-            batch: EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare),
+            batch: batch,
             reply: PendingReply(
                 body: writer.bytes,
                 id: accepted.id,

@@ -25,11 +25,18 @@ package struct StatusAPI: Sendable {
     }
 
     private var state: GatewayState { endpoint.state }
+    /// The endpoints that only notifications to an audience have.
+    private var campaigns: CampaignsAPI { CampaignsAPI(endpoint: endpoint) }
 
     /// Answers with a notification and its number of deliveries in each state.
     package func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
-        let stored = try await find(id, scope)
+        guard let stored = try await findUnlessCampaign(id, scope) else {
+            if let campaign = try await campaigns.find(try Self.id(id), scope) {
+                return try await campaigns.show(campaign)
+            }
+            throw Self.unknown(id)
+        }
         let now = state.clock.reading
         let showsContent = scope.caller.mayRead(contentsOf: stored.caller)
         return Response.json { Self.write(stored, at: now, showsContent: showsContent, to: &$0) }
@@ -83,14 +90,21 @@ package struct StatusAPI: Sendable {
             after = last.rawValue
         }
         let notification = try Self.id(id)
-        let (stored, page, next) = try await page(of: id, notification, after: after, limit: limit, states, scope)
+        let (record, caller, page, next) = try await page(
+            of: id,
+            notification,
+            after: after,
+            limit: limit,
+            states,
+            scope
+        )
         let shown = DeliveryWriter(state, scope.caller)
-        let showsContent = scope.caller.mayRead(contentsOf: stored.caller)
+        let showsContent = scope.caller.mayRead(contentsOf: caller)
         return Response.json(capacity: 512 * page.count + 64) { writer in
-            DeliveryWriter.write(stored.record, showsContent: showsContent, to: &writer)
+            DeliveryWriter.write(record, showsContent: showsContent, to: &writer)
             writer.name("items")
             writer.beginArray()
-            for delivery in page { shown.write(delivery, of: notification, to: &writer) }
+            for one in page { shown.write(one.delivery, place: one.place, to: &writer) }
             writer.endArray()
             writer.name("next")
             if let next {
@@ -110,8 +124,8 @@ package struct StatusAPI: Sendable {
     ) async throws(Problem) -> (deliveries: [StoredDelivery], hasMore: Bool) {
         let limit = min(limit, Self.largestPage)
         let text = Substring(id.description)
-        let (_, page, next) = try await page(of: text, id, after: after, limit: limit, nil, scope)
-        return (page, next != nil)
+        let (_, _, page, next) = try await page(of: text, id, after: after, limit: limit, nil, scope)
+        return (page.map(\.delivery), next != nil)
     }
 
     /// Reads the states of a query; nil for all.
@@ -136,9 +150,27 @@ package struct StatusAPI: Sendable {
         limit: Int,
         _ states: Set<DeliveryState>?,
         _ scope: RequestScope
-    ) async throws(Problem) -> (StoredNotification, deliveries: [StoredDelivery], next: Int64?) {
-        let stored = try await find(text, scope)
-        var found: [StoredDelivery] = []
+    ) async throws(Problem) -> (NotificationRecord, caller: String, [CampaignDelivery], next: Int64?) {
+        guard let stored = try await findUnlessCampaign(text, scope) else {
+            guard let campaign = try await campaigns.find(id, scope) else { throw Self.unknown(text) }
+            var (found, last, rows): ([CampaignDelivery], Int64?, Int) = ([], after, 0)
+            while true {
+                let size = states == nil ? limit - found.count : Self.largestPage
+                let (part, hasMore) = try await campaigns.page(of: id, after: last, limit: size)
+                for one in part {
+                    (last, rows) = (one.delivery.id, rows + 1)
+                    if states?.contains(one.delivery.state) ?? true { found.append(one) }
+                    if found.count == limit {
+                        let isLast = !hasMore && one.delivery.id == part.last?.delivery.id
+                        return (campaign.record, campaign.caller, found, isLast ? nil : last)
+                    }
+                }
+                guard hasMore, rows < SearchAPI.mostRows else {
+                    return (campaign.record, campaign.caller, found, hasMore ? last : nil)
+                }
+            }
+        }
+        var found: [CampaignDelivery] = []
         var (last, rows) = (after, 0)
         do throws(StoreError) {
             while true {
@@ -148,12 +180,17 @@ package struct StatusAPI: Sendable {
                 if hasMore { part.removeLast() }
                 for delivery in part {
                     (last, rows) = (delivery.id, rows + 1)
-                    if states?.contains(delivery.state) ?? true { found.append(delivery) }
+                    if states?.contains(delivery.state) ?? true {
+                        found.append(CampaignDelivery(delivery, place: id.place(of: delivery.id)))
+                    }
                     if found.count == limit {
-                        return (stored, found, hasMore || delivery.id != part.last?.id ? last : nil)
+                        let isLast = !hasMore && delivery.id == part.last?.id
+                        return (stored.record, stored.caller, found, isLast ? nil : last)
                     }
                 }
-                guard hasMore, rows < SearchAPI.mostRows else { return (stored, found, hasMore ? last : nil) }
+                guard hasMore, rows < SearchAPI.mostRows else {
+                    return (stored.record, stored.caller, found, hasMore ? last : nil)
+                }
             }
         } catch {
             throw Problem(error)
@@ -194,7 +231,11 @@ package struct StatusAPI: Sendable {
         _ includesPlatforms: Bool,
         _ scope: RequestScope
     ) async throws(Problem) -> (Cancellation, PlatformCancellation.Tally?) {
-        if !scope.caller.seesAll { _ = try await find(text, scope, isChanged: true) }
+        if !scope.caller.seesAll, try await findUnlessCampaign(text, scope, isChanged: true) == nil,
+            try await campaigns.find(notification, scope) == nil
+        {
+            throw Self.unknown(text)
+        }
         let result: Cancellation?
         do throws(StoreError) {
             result = try await state.store.cancel(notification) { [time = state.time] claim, end in
@@ -203,7 +244,13 @@ package struct StatusAPI: Sendable {
         } catch {
             throw Problem(error)
         }
-        guard let result else { throw Self.unknown(text) }
+        guard let result else {
+            guard let campaign = try await campaigns.find(notification, scope) else { throw Self.unknown(text) }
+            guard !includesPlatforms else {
+                throw .badParameter("platform", "needs the platforms' ids, which an audience's deliveries do not keep.")
+            }
+            return (try await campaigns.cancel(campaign), nil)
+        }
         guard includesPlatforms else { return (result, nil) }
         return (result, try await PlatformCancellation(endpoint: endpoint, scope).run(notification))
     }
@@ -215,6 +262,11 @@ package struct StatusAPI: Sendable {
         let key = try Self.keyName(scope.parameter("key"))
         guard scope.caller.maySee(sender: key) else {
             throw .keyNotAllowed(isAdministrator: scope.caller.isAdministrator)
+        }
+        do throws(StoreError) {
+            try await campaigns.endAll(of: key)
+        } catch {
+            throw Problem(error)
         }
         let end = state.time.steady + Self.longestCancellation
         var total = CallerCancellation(cancelled: 0)
@@ -254,27 +306,28 @@ package struct StatusAPI: Sendable {
         throw Problem(issues)
     }
 
-    /// Returns a notification that the caller may see; another sender's is reported as unknown.
+    /// Returns a notification that the caller may see, other than one to an audience; nil without one, and for another
+    /// sender's, which is reported as unknown.
     ///
     /// What `read_all` finds may only be read.
-    private func find(
+    private func findUnlessCampaign(
         _ text: Substring,
         _ scope: RequestScope,
         isChanged: Bool = false
-    ) async throws(Problem) -> StoredNotification {
+    ) async throws(Problem) -> StoredNotification? {
         let id = try Self.id(text)
         do throws(StoreError) {
-            if let stored = try await state.store.notification(id),
+            guard let stored = try await state.store.notification(id),
                 isChanged
                     ? scope.caller.maySee(sender: stored.caller)
                     : scope.caller.mayFind(sender: stored.caller, through: stored.record)
-            {
-                return stored
+            else {
+                return nil
             }
+            return stored
         } catch {
             throw Problem(error)
         }
-        throw Self.unknown(text)
     }
 
     /// Reads an id; text that is no id is reported like the id of an unknown notification.

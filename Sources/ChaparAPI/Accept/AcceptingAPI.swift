@@ -133,7 +133,7 @@ extension AcceptingAPI {
             let id = reply.id == nil ? nil : (try? JSONValue(parsing: answer))?["id"]?.stringValue
             return EnqueueReply(body: answer, id: id, isReplay: true)
         case .success(.keyReused): throw .keyReused
-        case .success(.keyInUse): throw .keyInUse
+        case .success(.keyInUse), .success(.outdated): throw .keyInUse
         case .failure(let error): throw Problem(error)
         }
     }
@@ -209,6 +209,10 @@ extension AcceptingAPI {
             result = .success(try await state.store.enqueue(checked.batch))
         } catch {
             result = .failure(error)
+        }
+        // The fan-out looks by itself soon; this saves the wait.
+        if case .new(let campaign)? = checked.batch.campaign, case .success(.accepted) = result {
+            state.campaigns.note(campaign)
         }
         return try conclude(checked.reply, result, scope.caller)
     }

@@ -19,6 +19,7 @@ struct SendCommand: AsyncParsableCommand {
 
                   \(program) send --to ios-apns:4f1c… --title "Order 42" "is on its way"
                   \(program) send --user ali --user zahra --title "Sale" --url http://127.0.0.1:8080 --key-file key
+                  \(program) send --tag plan:pro --platform android --title "Sale" --url http://127.0.0.1:8080 --key-file key
                   \(program) send --input people.csv --title "Sale" --url http://127.0.0.1:8080 --key-file key
 
                 Exit codes: 0 all taken, 1 all refused, 2 usage, 3 configuration, 4 some taken, 75 try later.
@@ -50,6 +51,7 @@ struct SendCommand: AsyncParsableCommand {
     var wait: Double?
 
     @OptionGroup(title: "Who gets it") var audience: AudienceOptions
+    @OptionGroup(title: "To many, through a gateway") var campaign: CampaignFlags
     @OptionGroup(title: "The message") var message: MessageOptions
     @OptionGroup(title: "With no server") var file: ConfigOption
     @OptionGroup(title: "Through a gateway") var gateway: GatewayAddress
@@ -69,6 +71,15 @@ struct SendCommand: AsyncParsableCommand {
         let audience = try audience.json(throughGateway: isThroughGateway)
         if input == nil, audience == nil {
             throw ValidationError("Say who gets it: \(AudienceOptions.words), or --input FILE.")
+        }
+        let isCampaign = self.audience.isAudience(backend: message.backend)
+        if isCampaign, !isThroughGateway {
+            throw ValidationError("Only a gateway has a registry with tags and platforms: give --url, or $CHAPAR_URL.")
+        }
+        if !isCampaign, let flag = campaign.given {
+            throw ValidationError(
+                "\(flag) is about an audience: --tag, --segment, --platform, --everyone or --audience."
+            )
         }
         if text != nil, message.body != nil { throw ValidationError("Give the text once: as argument or as --body.") }
         if input == "-", text == "-" { throw ValidationError("stdin can be the input or the text, not both.") }
@@ -91,6 +102,10 @@ struct SendCommand: AsyncParsableCommand {
         var base = try message.request(text: text)
         base["to"] = try audience.json(throughGateway: isThroughGateway)
         if let app = gateway.app { base["app"] = .string(app) }
+        if audience.isAudience(backend: message.backend), input == nil {
+            for (name, value) in try campaign.members { base[name] = value }
+            return try await CampaignSending(client: gateway.requiredClient(), form: form, wait: wait ?? 0).send(base)
+        }
         let sender = try await sender()
         let tally = SendTally()
         do {

@@ -1,10 +1,13 @@
 import ArgumentParser
 import ChaparCore
+import Foundation
 
 /// The flags that name a message's recipients: `to` of a request.
 struct AudienceOptions: ParsableArguments {
     /// The flags, for sentences.
-    static let words = "--token service:token (or --to), --device, --user, --activity, --topic, --tag or --platform-id"
+    static let words =
+        "--token service:token (or --to), --device, --user, --activity, --topic, --tag, --platform-id, --segment, "
+        + "--platform, --everyone or --audience"
 
     @Option(name: [.customLong("to"), .customLong("token")], help: "A device token, service:token. Repeat it.")
     var tokens: [String] = []
@@ -23,9 +26,30 @@ struct AudienceOptions: ParsableArguments {
 
     @Option(
         name: .customLong("tag"),
-        help: "A tag of the platform: who has any of those given; --backend says of which. Repeat it."
+        help:
+            "A tag of the gateway's registry, or with --backend of that platform: who has any of those given. Repeat it."
     )
     var tags: [String] = []
+
+    @Option(name: .customLong("segment"), help: "A segment of the gateway: who is in any of those given. Repeat it.")
+    var segments: [String] = []
+
+    @Option(
+        name: .customLong("platform"),
+        help:
+            "The devices of the registry on this platform, such as android; with --tag or --segment those among them. Repeat it."
+    )
+    var platforms: [String] = []
+
+    @Flag(help: "Every device of the registry; the key needs the scope broadcast.")
+    var everyone = false
+
+    @Option(
+        name: .customLong("audience"),
+        help: "A JSON file with a rule: to.audience of a request.",
+        completion: .file(extensions: ["json"])
+    )
+    var audienceFile: String?
 
     @Option(
         name: .customLong("platform-id"),
@@ -44,15 +68,53 @@ struct AudienceOptions: ParsableArguments {
         add("users", users)
         if let activity { forms.append(("activity", .string(activity))) }
         if let topic { forms.append(("topic", .string(topic))) }
-        if !tags.isEmpty { forms.append(("tags", ["any": .texts(tags)])) }
+        if let audience = try audience { forms.append(audience) }
         add("platform_ids", platformIDs)
         guard forms.count < 2 else { throw ValidationError("Say in one way who gets it: \(Self.words).") }
         guard let form = forms.first else { return nil }
-        if !isThroughGateway, ["devices", "users", "activity"].contains(form.name) {
+        if !isThroughGateway, ["devices", "users", "activity", "segment", "audience", "everyone"].contains(form.name) {
             throw ValidationError(
-                "Only a gateway knows its devices, users and their Live Activities: give --url, or $CHAPAR_URL."
+                "Only a gateway knows its devices, users, segments and their Live Activities: give --url, or $CHAPAR_URL."
             )
         }
         return .object([form.name: form.value])
+    }
+
+    /// Whether the message is a campaign: its recipients are an audience of the gateway's registry.
+    ///
+    /// With a backend a tag is one of its platform.
+    func isAudience(backend: String?) -> Bool {
+        !segments.isEmpty || !platforms.isEmpty || everyone || audienceFile != nil || (!tags.isEmpty && backend == nil)
+    }
+
+    /// The form that the flags of an audience give; nil without any.
+    private var audience: (name: String, value: JSONValue)? {
+        get throws {
+            let parts = [("tag", tags), ("segment", segments), ("platform", platforms)].filter { !$0.1.isEmpty }
+            guard !(everyone && audienceFile != nil), parts.isEmpty || !(everyone || audienceFile != nil) else {
+                throw ValidationError("--everyone and --audience stand alone, without --tag, --segment and --platform.")
+            }
+            if everyone { return ("everyone", true) }
+            if let audienceFile { return ("audience", try Self.rule(in: audienceFile)) }
+            guard let first = parts.first else { return nil }
+            if parts.count == 1, first.0 == "tag" { return ("tags", ["any": .texts(tags)]) }
+            if parts.count == 1, first.0 == "segment", segments.count == 1 { return ("segment", .string(segments[0])) }
+            let rules = parts.map { leaf, names -> JSONValue in
+                let rules = names.map { JSONValue.object([leaf: .string($0)]) }
+                return rules.count == 1 ? rules[0] : ["any": .array(rules)]
+            }
+            return ("audience", rules.count == 1 ? rules[0] : ["all": .array(rules)])
+        }
+    }
+
+    private static func rule(in path: String) throws -> JSONValue {
+        guard let data = FileManager.default.contents(atPath: path) else {
+            throw ValidationError("--audience \(path): there is no such file, or it cannot be read.")
+        }
+        do {
+            return try JSONValue(parsing: Array(data))
+        } catch {
+            throw ValidationError("--audience \(path) is not JSON: \(error).")
+        }
     }
 }

@@ -30,6 +30,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let tokenInvalidation: TokenInvalidation
     private let nodes: (any NodeExchange)?
     private let quotas: (any QuotaLedger)?
+    private let campaigns: CampaignDirectory?
     let workersGuarded = Mutex(Workers())
     private let flows = Mutex<[String: FlowControl]>([:])
     private let gone: GoneBackends
@@ -41,13 +42,14 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the outbox;
-    /// `nodes` connects to other gateways on the same store; `quotas` has the quotas that they share; `clock` is the
-    /// gateway's translator between the sides of `time`; `outbox` gives the time for outbox entries of a device that
-    /// loses a token; `decode` turns stored content back into a notification.
+    /// `campaigns` knows the campaigns that run; `nodes` connects to other gateways on the same store; `quotas` has the
+    /// quotas that they share; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time
+    /// for outbox entries of a device that loses a token; `decode` turns stored content back into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
         operations: (any OutboxStore)? = nil,
+        campaigns: CampaignDirectory? = nil,
         nodes: (any NodeExchange)? = nil,
         quotas: (any QuotaLedger)? = nil,
         time: any TimeSource,
@@ -67,6 +69,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         self.operations = operations
         self.nodes = nodes
         self.quotas = quotas
+        self.campaigns = campaigns
         let outcomeWriter = OutcomeWriter(store: store, time: time, logger: logger)
         self.outcomeWriter = outcomeWriter
         gone = GoneBackends(
@@ -233,6 +236,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
             devices: devices,
             operations: operations,
             tokenInvalidation: tokenInvalidation,
+            campaigns: campaigns,
             time: time,
             clock: clock,
             observer: observer,

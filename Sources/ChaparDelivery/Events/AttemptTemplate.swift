@@ -82,8 +82,8 @@ package struct AttemptTemplate {
         guard eventParts.count == 6, case .token(let token) = claim.recipient,
             claim.plan.backend(at: claim.step) == backend, claim.head.record.isBare
         else { return general(claim, attempt, moment.time) }
-        var id = claim.notificationID.description
-        var number = String(claim.notificationID.place(of: claim.id))
+        var id = claim.shownID.description
+        var number = String(claim.shownPlace)
         var service = token.service.rawValue
         var value = token.value
         var caller = claim.caller

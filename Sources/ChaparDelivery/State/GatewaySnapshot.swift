@@ -1,3 +1,4 @@
+internal import ChaparComposition
 public import ChaparCore
 public import ChaparModules
 
@@ -66,6 +67,21 @@ public final class GatewaySnapshot: Sendable {
     /// Returns the routes of an app's backends.
     package func routing(of app: AppName) -> RoutingTable {
         routings[app] ?? RoutingTable(routes: [], backends: [], priority: configuration.tokenPriority)
+    }
+
+    /// Returns the routes of an app's backends, of those that a sender may use; nil stands for all.
+    func routing(of app: AppName, within names: [String]?) -> RoutingTable {
+        guard let names else { return routing(of: app) }
+        let routes = configuration.routes.compactMap { route in
+            var route = route
+            route.plan.backends.removeAll { !names.contains($0) }
+            return route.app != app || route.plan.backends.isEmpty ? nil : route
+        }
+        return RoutingTable(
+            routes: routes,
+            backends: backends(of: app).filter { names.contains($0.name) },
+            priority: configuration.tokenPriority
+        )
     }
 
     /// Whether a backend is gone: no gateway has it in its configuration, so no worker sends the deliveries that wait

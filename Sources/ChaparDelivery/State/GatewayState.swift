@@ -18,6 +18,8 @@ package final class GatewayState: Sendable {
     package let search: (any SearchStore)?
     /// The guides to the reasons of attempts.
     package let reasons: ReasonBook
+    /// The campaigns that run, as this gateway knows them.
+    package let campaigns: CampaignDirectory
     /// The store's audiences; nil when the store has none.
     package let audiences: (any AudienceStore)?
     /// The stored segments.
@@ -49,6 +51,7 @@ package final class GatewayState: Sendable {
         search = store.abilities.search
         self.reasons = reasons
         self.audiences = audiences ?? store.abilities.audiences
+        campaigns = CampaignDirectory(store.abilities.campaigns, self.audiences, time: time)
         outcomes = OutboxOutcomes(store.abilities.nodes)
         self.time = time
         clock = WallClock(time)

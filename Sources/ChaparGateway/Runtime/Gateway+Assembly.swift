@@ -126,6 +126,7 @@ extension Gateway {
             store: store,
             devices: store,
             operations: store,
+            campaigns: state.campaigns,
             nodes: abilities.nodes,
             quotas: abilities.quotas,
             time: time,
@@ -142,6 +143,7 @@ extension Gateway {
             planning: planning
         )
         let webhooks = WebhookRelay(state: state, credentials: credentials, metrics: metrics, logger: logger)
+        let fanOut = CampaignFanOut(state: state, logger: logger) { stored in try NotificationContent.decode(stored) }
         let api = GatewayAPI(
             state: state,
             workers: dispatcher,
@@ -157,6 +159,7 @@ extension Gateway {
             api: api.own,
             dispatcher: dispatcher,
             operations: operations,
+            fanOut: fanOut,
             notices: notices,
             webhooks: webhooks,
             metrics: metrics,

@@ -19,6 +19,8 @@ public final class Gateway: Service {
     package let api: APIState
     private let dispatcher: Dispatcher
     private let operations: OutboxRelay
+    /// Makes the deliveries of campaigns; nil where the store has none.
+    private let fanOut: CampaignFanOut?
     private let notices: EventSink
     private let webhooks: WebhookRelay
     private let metrics: GatewayMetrics
@@ -40,6 +42,7 @@ public final class Gateway: Service {
         api: APIState,
         dispatcher: Dispatcher,
         operations: OutboxRelay,
+        fanOut: CampaignFanOut?,
         notices: EventSink,
         webhooks: WebhookRelay,
         metrics: GatewayMetrics,
@@ -51,6 +54,7 @@ public final class Gateway: Service {
         self.api = api
         self.dispatcher = dispatcher
         self.operations = operations
+        self.fanOut = fanOut
         self.notices = notices
         self.webhooks = webhooks
         self.metrics = metrics
@@ -73,6 +77,7 @@ public final class Gateway: Service {
     private func runParts() async -> Result<Void, any Error> {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { [operations] in await operations.run() }
+            group.addTask { [fanOut] in await fanOut?.run() }
             group.addTask { [notices, state, metrics, logger] in await notices.run(state.store, metrics, logger) }
             group.addTask { [state, api, logger] in await api.keyUses.run(state, api.audit, logger) }
             group.addTask { [state, api, logger] in await api.erasures.run(state, logger) }
@@ -138,6 +143,7 @@ public final class Gateway: Service {
         dispatcher.stop()
         operations.beginStop()
         webhooks.stop()
+        fanOut?.stop()  // The window under way is committed, or made again by another gateway.
         api.erasures.finish()  // The next start continues: a search may take longer than the shutdown.
     }
 

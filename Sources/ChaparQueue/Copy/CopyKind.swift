@@ -20,6 +20,10 @@ package enum CopyKind: String, CaseIterable, Sendable {
     case searchKeys = "search keys"
     /// Bad ends that a person has handled, or that were sent again.
     case handled
+    /// The campaigns.
+    case campaigns
+    /// The notifications that the windows of campaigns made.
+    case parts = "campaign parts"
     /// The events of one commit, with the number of the first.
     case events
     /// Idempotency keys with their answers.
@@ -88,6 +92,9 @@ package enum CopyKind: String, CaseIterable, Sendable {
         case .receipts: [.integer("message"), .integer("token"), .integer("delivery")]
         case .searchKeys: [.integer("hash"), .integer("delivery")]
         case .handled: [.integer("id"), .integer("acknowledged"), .integer("resent")]
+        case .campaigns: [.integer("id"), .integer("version"), .integer("ended"), .bytes("packed")]
+        case .parts:
+            [.integer("campaign"), .integer("first"), .integer("place"), .integer("count"), .integer("open")]
         case .events: [.integer("first"), .integer("at"), Field(name: "texts", type: .list)]
         case .keys: [.text("caller"), .text("key"), .bytes("fingerprint"), .bytes("answer"), .integer("keep")]
         case .state: [.text("name"), .bytes("value")]
@@ -136,7 +143,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
     package var keyCount: Int {
         switch self {
         case .receipts: 3
-        case .keys, .tokens, .tags, .searchKeys, .userLabels, .deviceLabels, .labelCounts, .webhookMessages: 2
+        case .keys, .tokens, .tags, .searchKeys, .parts, .userLabels, .deviceLabels, .labelCounts, .webhookMessages: 2
         default: 1
         }
     }

@@ -14,6 +14,8 @@ public struct StoreAbilities: Sendable {
     public var search: (any SearchStore)?
     /// The endpoints of webhooks; nil where the store keeps none, so that none can be registered.
     package var webhooks: (any WebhookStore)?
+    /// The campaigns; nil where the store keeps none.
+    public var campaigns: (any CampaignStore)?
     /// The record of runs; nil where the store keeps none.
     package var serving: (any ServingNotes)?
     /// The audiences: segments, lists, and the walk over the registry; nil where the store has none.

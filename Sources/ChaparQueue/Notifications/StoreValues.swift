@@ -12,6 +12,8 @@ public struct EnqueueBatch: Sendable {
     ///
     /// All notifications of the batch have the same caller. With 1, nothing is reserved for other callers.
     public var share: Double
+    /// The campaign that is accepted with the batch, or whose window the batch is; nil for most.
+    public var campaign: CampaignWrite?
 
     /// Makes a batch.
     public init(_ notifications: [NewNotification], idempotency: IdempotencyEntry? = nil, share: Double = 1) {
@@ -44,6 +46,11 @@ public struct EnqueueBatch: Sendable {
             reason: "\(waitingOfCaller) deliveries of this caller wait already, and its share of max_waiting is \(own)",
             retryAfter: .seconds(10)
         )
+    }
+
+    /// Whether it only changes a campaign, such as to pause it, for which there is always room.
+    package var isCampaignChange: Bool {
+        if case .change? = campaign { notifications.isEmpty } else { false }
     }
 
     /// Returns the most deliveries of the caller that may wait where `bound` of all may: its ``share``, at least one.
@@ -87,7 +94,7 @@ public struct NewNotification: Sendable {
     ///
     /// Notifications of other callers with the same id are not affected.
     public var collapseID: String?
-    /// The event of the acceptance, as JSON.
+    /// The event of the acceptance, as JSON; empty for none.
     public var event: [UInt8]
     /// Makes the event of a waiting delivery that ended, in a given state, because this notification replaced it.
     public var replacementEvent: (@Sendable (ClaimedDelivery, DeliveryState) -> [UInt8])?
@@ -125,6 +132,10 @@ public struct NewNotification: Sendable {
     public var acceptedAt: Date { record.acceptedAt }
     /// The plan of every recipient, unless ``planOf`` names another one.
     public var plan: DeliveryPlan { record.plan(at: 0) }
+
+    /// Whether its deliveries come before those of normal priority: not those of a campaign, whatever the platforms are
+    /// told.
+    package var isUrgent: Bool { notification.priority == .high && record.partOf == nil }
 
     /// Returns the plan of the recipient at an index of ``recipients``.
     package func plan(ofRecipient place: Int) -> DeliveryPlan { record.plan(at: planIndex(ofRecipient: place)) }
@@ -166,6 +177,8 @@ public enum EnqueueResult: Sendable, Hashable {
     case keyReused
     /// Another request with the key is being stored right now; nothing was stored for this one.
     case keyInUse
+    /// The batch's campaign has changed since it was read (``CampaignWrite/change(_:settled:)``); nothing was stored.
+    case outdated
 }
 
 /// The common data of the deliveries of a notification that have the same plan, held once in memory.

@@ -24,6 +24,8 @@ public struct NotificationRecord: Sendable, Hashable {
     public var reference: String?
     /// The delivery that this notification sends again; nil for any other notification.
     public var resendOf: DeliveryPlace?
+    /// The campaign of which the notification is a part; nil for a notification that a request accepted by itself.
+    public var partOf: CampaignPart?
     /// The fields that this program does not know, as it read them: for records of a newer program.
     private var unknown: [UInt8] = []
 
@@ -38,6 +40,7 @@ public struct NotificationRecord: Sendable, Hashable {
         static let metadata: UInt64 = 4
         static let resendOf: UInt64 = 5
         static let reference: UInt64 = 6
+        static let partOf: UInt64 = 7
     }
 
     /// The most bytes of ``metadata``.
@@ -93,6 +96,7 @@ public struct NotificationRecord: Sendable, Hashable {
         if let metadata { RecordCoding.append(Tag.metadata, metadata, to: &bytes) }
         if let resendOf { RecordCoding.append(Tag.resendOf, resendOf.encoded, to: &bytes) }
         if let reference { RecordCoding.append(Tag.reference, reference.utf8, to: &bytes) }
+        if let partOf { RecordCoding.append(Tag.partOf, partOf.encoded, to: &bytes) }
         bytes.append(contentsOf: unknown)
     }
 
@@ -104,6 +108,8 @@ public struct NotificationRecord: Sendable, Hashable {
         var metadata: [UInt8]?
         var reference: String?
         var resendOf: DeliveryPlace?
+        var partOf: CampaignPart?
+        var isPartWhole = true
         var unknown: [UInt8] = []
         let isWhole = RecordCoding.read(bytes) { tag, field in
             switch tag {
@@ -113,10 +119,14 @@ public struct NotificationRecord: Sendable, Hashable {
             case Tag.metadata: metadata = Array(field)
             case Tag.resendOf: resendOf = DeliveryPlace(encoded: field)
             case Tag.reference: reference = String(decoding: field, as: UTF8.self)
+            case Tag.partOf:
+                partOf = CampaignPart(encoded: field)
+                isPartWhole = partOf != nil
             default: RecordCoding.append(tag, field, to: &unknown)
             }
         }
-        guard isWhole, let content, let acceptedAt, Self.moments.contains(acceptedAt), !plans.isEmpty else {
+        guard isWhole, isPartWhole, let content, let acceptedAt, Self.moments.contains(acceptedAt), !plans.isEmpty
+        else {
             return nil
         }
         self.init(
@@ -124,7 +134,7 @@ public struct NotificationRecord: Sendable, Hashable {
             plans: plans,
             acceptedAt: Date(millisecondsSince1970: acceptedAt)
         )
-        (self.metadata, self.reference, self.resendOf) = (metadata, reference, resendOf)
+        (self.metadata, self.reference, self.resendOf, self.partOf) = (metadata, reference, resendOf, partOf)
         self.unknown = unknown
     }
 }

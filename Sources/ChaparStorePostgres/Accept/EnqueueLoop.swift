@@ -130,7 +130,7 @@ struct EnqueueLoop {
             days.insert(Partitions.day(ofNumber: new.id.rawValue))
             for plan in new.record.plans {
                 guard let backend = plan.backends.first else { continue }
-                let flow = Flow(backend: backend, isUrgent: new.notification.priority == .high, caller: new.caller)
+                let flow = Flow(backend: backend, isUrgent: new.isUrgent, caller: new.caller)
                 if core.flows.number(of: flow) == nil { missing.insert(flow) }
             }
         }
@@ -167,6 +167,7 @@ struct EnqueueLoop {
             outcome = try await core.writer.transaction { (db) throws(PostgresError) in
                 var outcome = EnqueueOutcome()
                 outcome.results = try IdempotencyKeys.check(requests, now: core.now, db)
+                try CampaignTable.write(requests, &outcome.results, db)
                 let accepted = zip(requests, outcome.results).filter { $1 == .accepted }.map(\.0)
                 // Batches go one after the other: with collapse IDs, notifications may replace each other.
                 let batches = CollapseBatch.batches(accepted.flatMap(\.batch.notifications))

@@ -11,8 +11,10 @@ struct EnqueueRequest: Sendable {
     var batch: EnqueueBatch
     var reply: Reply
 
-    /// Whether one statement can store it: it has no idempotency key, and replaces nothing.
-    var isPlain: Bool { batch.idempotency == nil && batch.notifications.allSatisfy { $0.collapseID == nil } }
+    /// Whether one statement can store it: it has no idempotency key and no campaign, and replaces nothing.
+    var isPlain: Bool {
+        batch.idempotency == nil && batch.campaign == nil && batch.notifications.allSatisfy { $0.collapseID == nil }
+    }
 }
 
 /// A port for a caller that does not wait; it receives the answers of a transaction in one call.

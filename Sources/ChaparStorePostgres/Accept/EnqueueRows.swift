@@ -106,7 +106,7 @@ struct EnqueueRows: Sendable {
         collapseIDs.append(new.collapseID)
         records.append(new.record.encoded)
         heads.append((new.id.rawValue, head))
-        let isUrgent = new.notification.priority == .high
+        let isUrgent = new.isUrgent
         for (index, recipient) in new.recipients.enumerated() {
             let plan = new.planIndex(ofRecipient: index)
             let (flow, backend) = flowOf[plan]
@@ -145,7 +145,7 @@ struct EnqueueRows: Sendable {
                 stirred[backend] = min(stirred[backend] ?? .max, due)
             }
         }
-        events.append(new.event)
+        if !new.event.isEmpty { events.append(new.event) }
         guard new.hasSearchKeys else { return }
         new.forEachSearchKey { key, delivery in
             searchHashes.append(key.hash)
@@ -159,7 +159,7 @@ struct EnqueueRows: Sendable {
         guard let backend = plan.backends.first else {
             throw .declined(.failed("the notification \(new.id) has no backend"))
         }
-        let flow = Flow(backend: backend, isUrgent: new.notification.priority == .high, caller: new.caller)
+        let flow = Flow(backend: backend, isUrgent: new.isUrgent, caller: new.caller)
         guard let number = core.flows.number(of: flow) else { throw .declined(.failed("\(flow) has no number")) }
         return (number, core.flows.target(of: backend))
     }

@@ -34,6 +34,10 @@ struct PostgresCopyForm {
             columns[7] = "flags | CASE WHEN owner > 0 THEN 4 ELSE 0 END"
             added.append("lease")
             values.append("0")
+        case .parts:
+            table = "campaign_parts"
+            columns[4] = "open::int"
+            values[4] = "n.open <> 0"
         case .receipts: table = "awaited"
         case .events: columns[2] = "texts"
         case .searchKeys: table = "search_keys"
@@ -62,7 +66,7 @@ struct PostgresCopyForm {
             added[10] = "lease"
             values[10] = "CASE WHEN n.asked <> 0 THEN -1 END"
         case .webhookMessages: table = "webhook_messages"
-        case .moves, .notifications, .results, .devices, .webhooks: break
+        case .moves, .notifications, .results, .devices, .campaigns, .webhooks: break
         }
         source =
             kind == .labelCounts

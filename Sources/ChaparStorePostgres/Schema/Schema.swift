@@ -39,6 +39,7 @@ enum Schema {
         Step(name: "search", statements: search),
         Step(name: "audiences", statements: audiences),
         Step(name: "webhooks", statements: webhooks),
+        Step(name: "campaigns", statements: campaigns),
     ]
 
     /// The statement that creates the schema, for a database where ``isMissing`` is true.

@@ -19,6 +19,7 @@ struct Removal {
             try Marks.save(retention, db)
             try LateEnds.forget(before: retention.notifications.millisecondsSince1970, db)
             try QuotaTable.forgetOld(at: core.time.now, db)
+            try CampaignTable.forget(before: retention.notifications.millisecondsSince1970, db)
             return try db.run(
                 """
                 DELETE FROM chapar.idempotency WHERE ctid = ANY (ARRAY(

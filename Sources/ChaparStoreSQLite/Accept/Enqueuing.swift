@@ -14,6 +14,7 @@ final class Enqueuing {
     private let endings: Endings
     private let rivals: Rivals
     private let searchIndex: SearchIndex
+    private let campaigns: CampaignTable
     private let sql: KeyStatements
 
     init(
@@ -31,6 +32,7 @@ final class Enqueuing {
         self.endings = endings
         self.rivals = rivals
         self.searchIndex = searchIndex
+        campaigns = CampaignTable(transaction.connection)
         sql = try KeyStatements(transaction.connection)
     }
 
@@ -40,11 +42,15 @@ final class Enqueuing {
             transaction.pending.answers.append { reply.succeed(known) }
             return
         }
-        if let refusal = refusal(of: batch) {
+        if !batch.isCampaignChange, let refusal = refusal(of: batch) {
             transaction.pending.answers.append { reply.fail(refusal) }
             return
         }
         try transaction.begin()
+        if let write = batch.campaign, try !campaigns.write(write, parts: batch.notifications) {
+            transaction.pending.answers.append { reply.succeed(.outdated) }
+            return
+        }
         var firstFlow: Flow?
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
@@ -100,7 +106,9 @@ final class Enqueuing {
             throw .failed("the notification \(new.pointee.id) has no recipient")
         }
         let flow = try flow(of: new, 0)
-        let isSimple = new.pointee.recipients.count == 1 && new.pointee.collapseID == nil
+        // The parts of a campaign are counted by their rows.
+        let isSimple =
+            new.pointee.recipients.count == 1 && new.pointee.collapseID == nil && new.pointee.record.partOf == nil
         if isSimple, try insertBehind(flow, new) { return flow }
         let first = (head: head(of: new, 0), flow: flow)
         /// The heads and flows of the recipients that have another plan than the first one; empty for nearly every
@@ -179,7 +187,7 @@ final class Enqueuing {
         try searchIndex.add(new)
         transaction.pending.add(new.pointee.recipients.count, by: new.pointee.caller)
         transaction.pending.newExpiry = min(transaction.pending.newExpiry, expires)
-        transaction.pending.events.append(new.pointee.event)
+        if !new.pointee.event.isEmpty { transaction.pending.events.append(new.pointee.event) }
     }
 
     /// The head that a delivery shares with others of the same plan, and the flow it begins in.
@@ -213,7 +221,7 @@ final class Enqueuing {
         guard let backend = plan.backends.first else {
             throw .failed("the notification \(new.pointee.id) has no backend")
         }
-        let isUrgent = new.pointee.notification.priority == .high
+        let isUrgent = new.pointee.isUrgent
         return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
     }
 

@@ -78,6 +78,20 @@ enum StoreAudit {
         ("awaited", nil, [.init("delivery", .id), .init("message", .number), .init("token", .number)]),
         ("devices", nil, devices), ("device_tokens", nil, tokens),
         ("device_tags", nil, [.init("tag", .text), .init("device", .number)]),
+        (
+            "campaigns", nil,
+            [
+                .init("id", .id), .init("version", .count), .init("ended", .moment, isNullable: true),
+                .init("packed", .bytes),
+            ]
+        ),
+        (
+            "campaign_parts", nil,
+            [
+                .init("campaign", .id), .init("first", .id), .init("place", .id), .init("count", .count),
+                .init("open", .number),
+            ]
+        ),
         ("user_labels", nil, [.init("user", .text), .init("label", .text)]),
         ("device_labels", nil, [.init("label", .text), .init("device", .number)]),
         ("label_counts", nil, [.init("app", .text), .init("label", .text), .init("devices", .number)]),

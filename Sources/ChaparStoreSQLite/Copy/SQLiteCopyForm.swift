@@ -106,7 +106,10 @@ struct SQLiteCopyForm {
         case .webhookMessages:
             source = "webhook_messages"
             insertion = Self.insertion(source, columns)
-        case .flows, .moves, .handled, .webhooks:
+        case .parts:
+            source = "campaign_parts"
+            insertion = Self.insertion(source, columns)
+        case .flows, .moves, .handled, .campaigns, .webhooks:
             source = kind.rawValue
             insertion = Self.insertion(source, columns)
         }

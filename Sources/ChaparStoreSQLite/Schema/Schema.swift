@@ -25,6 +25,7 @@ enum Schema {
         migrator.registerMigration(searchStep) { try addSearch($0) }
         migrator.registerMigration("16 audiences") { try $0.execute(sql: audiences) }
         migrator.registerMigration(webhooksStep) { try $0.execute(sql: webhooks) }
+        migrator.registerMigration("18 campaigns") { try $0.execute(sql: campaigns) }
         return migrator
     }
 

@@ -40,6 +40,7 @@ final class Purge {
         let hasMoreDeliveries = try purgeDeliveries(before: retention.notifications.millisecondsSince1970)
         let hasMoreBlocks = try purgeArchive(before: retention.notifications.millisecondsSince1970)
         let hasMoreEvents = try purgeEvents(before: retention.events.millisecondsSince1970)
+        try purgeCampaigns(before: retention.notifications.millisecondsSince1970)
         let hasMoreKeys = try purgeKeys()
         let isIndexLeft = try searchIndex.purge(before: NotificationID(firstAt: retention.notifications).rawValue)
         let hasMorePages = try freePages.giveBack()
@@ -153,6 +154,19 @@ final class Purge {
         return count == Self.stepSize
     }
 
+    /// Removes campaigns that were over long ago, with the list of their parts, which are removed by themselves.
+    private func purgeCampaigns(before: Int64) throws(StoreError) {
+        sql.oldCampaigns.bind(1, before)
+        var old: [Int64] = []
+        while try sql.oldCampaigns.next() { old.append(try sql.oldCampaigns.integer(0)) }
+        for id in old {
+            for statement in [sql.deleteParts, sql.deleteCampaign] {
+                statement.bind(1, id)
+                try statement.run()
+            }
+        }
+    }
+
     private func purgeKeys() throws(StoreError) -> Bool {
         sql.deleteKeys.bind(1, transaction.now)
         sql.deleteKeys.bind(2, Self.stepSize)
@@ -169,6 +183,9 @@ private struct PurgeStatements {
     let deleteBlocks: SQLStatement
     let deleteEvents: SQLStatement
     let deleteKeys: SQLStatement
+    let oldCampaigns: SQLStatement
+    let deleteParts: SQLStatement
+    let deleteCampaign: SQLStatement
 
     init(_ connection: OpaquePointer) throws(StoreError) {
         ended = try SQLStatement(
@@ -199,6 +216,12 @@ private struct PurgeStatements {
         )
         deleteBlocks = try SQLStatement(connection, "DELETE FROM archive WHERE number <= ?1")
         deleteEvents = try SQLStatement(connection, "DELETE FROM events WHERE first <= ?1")
+        oldCampaigns = try SQLStatement(
+            connection,
+            "SELECT id FROM campaigns WHERE ended < ?1 AND ended IS NOT NULL LIMIT 1"
+        )
+        deleteParts = try SQLStatement(connection, "DELETE FROM campaign_parts WHERE campaign = ?1")
+        deleteCampaign = try SQLStatement(connection, "DELETE FROM campaigns WHERE id = ?1")
         deleteKeys = try SQLStatement(
             connection,
             """

@@ -74,6 +74,9 @@ struct TenancyRequests {
             }
         ),
         Self("POST /v1/deliveries/acknowledge", #"{"deliveries":[{"notification":"$NOTE","delivery":0}]}"#),
+        Self("PATCH /v1/notifications/{id}", #"{"pace":{}}"#),
+        Self("POST /v1/notifications/{id}/pause", "{}"), Self("POST /v1/notifications/{id}/resume", "{}"),
+        Self("GET /v1/campaigns"),
         Self("GET /v1/events", query: "?after=0"),
     ]
 

@@ -89,6 +89,7 @@ package final class MemoryStore: NotificationStore {
     package let time: any TimeSource
     package var abilities: StoreAbilities {
         var abilities = StoreAbilities(traces: self, search: self)
+        abilities.campaigns = self
         abilities.audiences = self
         return abilities
     }
@@ -129,7 +130,7 @@ package final class MemoryStore: NotificationStore {
     }
 
     /// Reads from the database.
-    private func read<Value: Sendable>(_ body: (MemoryTables) -> Value) async throws(StoreError) -> Value {
+    func read<Value: Sendable>(_ body: (MemoryTables) -> Value) async throws(StoreError) -> Value {
         try await calling { () throws(StoreError) in database.tables.withLock { body($0) } }
     }
 

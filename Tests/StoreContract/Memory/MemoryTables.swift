@@ -57,6 +57,11 @@ struct MemoryTables {
     /// The marks of bad ends.
     var handled: [Int64: (isAcknowledged: Bool, isResent: Bool)] = [:]
     var keys: [String: IdempotencyEntry] = [:]
+    var campaigns: [Int64: Campaign] = [:]
+    /// The parts of each campaign.
+    var parts: [Int64: [StoredPart]] = [:]
+    /// The parts of which nothing waits any more.
+    var settledParts: Set<Int64> = []
     var state: [String: [UInt8]] = [:]
     var moves: [String: String] = [:]
     var allocator = NotificationIDAllocator(above: 0)
@@ -88,6 +93,9 @@ struct MemoryTables {
         }
         let refusal = batch.refusal(waiting: waiting(of: nil), bound: maximumWaiting) { waiting(of: $0) }
         if let refusal { return .failure(refusal) }
+        if let campaign = batch.campaign, !write(campaign, batch.notifications) {
+            return .success((.outdated, StoreChange()))
+        }
         if let entry = batch.idempotency { keys[key] = entry }
         var change = StoreChange()
         for new in batch.notifications { insert(new, time, &change) }
@@ -114,7 +122,7 @@ struct MemoryTables {
                 planPlace: planPlace,
                 plan: plan,
                 backend: target(of: plan.backends[0]),
-                isUrgent: new.notification.priority == .high,
+                isUrgent: new.isUrgent,
                 due: new.dueAt ?? new.record.acceptedAt
             )
             row.wallDue = new.dueAt.map { time.wall($0) }
@@ -125,7 +133,7 @@ struct MemoryTables {
             }
             waiting[row.id] = row
         }
-        append(new.event, time.steady)
+        if !new.event.isEmpty { append(new.event, time.steady) }
     }
 
     func target(of backend: String) -> String { moves[backend] ?? backend }
@@ -352,6 +360,9 @@ struct MemoryTables {
             guard over else { continue }
             for number in new.numbers { (ended[number], handled[number]) = (nil, nil) }
             notifications[id] = nil
+        }
+        for (id, campaign) in campaigns where campaign.endedAt.map({ $0 < retention.notifications }) ?? false {
+            (campaigns[id], parts[id]) = (nil, nil)
         }
         let old = events.dropLast().prefix { $0.at < retention.events }.count
         events.removeFirst(old)

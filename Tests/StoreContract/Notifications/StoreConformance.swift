@@ -29,7 +29,7 @@ public struct StoreConformance {
         (walks, "NotificationStore"),
         (receipts, "NotificationStore.record(_:)"), (numbers, "NotificationID.highest"),
         (waiting, "NotificationStore.settle(_:of:event:)"), (searches, "SearchStore"),
-        (webhooks, "WebhookStore"),
+        (webhooks, "WebhookStore"), (campaigns, "CampaignStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

@@ -54,6 +54,13 @@ struct NotificationIntake {
         _ issues: inout RequestIssues,
         into accepted: inout [NewNotification]
     ) -> Enqueued? {
+        if let field = draft.campaign.field, draft.audienceRequest == nil, issues.isEmpty {
+            issues.add("#/\(field)", "audience_only", "Only a notification to an audience has a name, a pace and keep.")
+        }
+        if draft.audienceRequest != nil, issues.isEmpty {
+            let detail = "An audience is a request of its own: POST /v1/notifications."
+            issues.add("#/to/\(draft.audienceField)", "audience_not_supported", detail)
+        }
         let times = times(of: draft.notification, &issues)
         let gateway = snapshot.gateway(for: caller)
         let assignment = PlanAssignment(draft, gateway.routing(of: draft.appName), caller, &issues)
@@ -67,13 +74,6 @@ struct NotificationIntake {
                     gateway: gateway,
                     issues: &issues
                 ).warnings
-        }
-        if draft.audienceRequest != nil, issues.isEmpty {
-            // The seam of the fan-out: `draft.audience` is what it sends to.
-            let detail =
-                "This gateway counts audiences, and does not send to them. Set options.dry_run to count this one; to send, "
-                + "name a platform's population with backend, or users or devices."
-            issues.add("#/to/\(draft.audienceField)", "audience_not_supported", detail)
         }
         let recipients = assignment.recipients ?? draft.recipients
         if recipients.count > Self.maximumDeliveries {
@@ -134,7 +134,7 @@ struct NotificationIntake {
     /// Returns the send time and the expiry, on the steady clock.
     ///
     /// The TTL counts from acceptance; the default TTL counts from the send time.
-    private func times(
+    func times(
         of notification: PushNotification,
         _ issues: inout RequestIssues
     ) -> (dueAt: Date?, expiresAt: Date) {

@@ -165,7 +165,7 @@ package struct PlanAssignment {
     }
 
     /// Reports a route or backend that does not exist, also when there is no usable recipient.
-    private static func checkName(
+    static func checkName(
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
         _ issues: inout RequestIssues

@@ -19,6 +19,8 @@ package struct NotificationDraft: Sendable {
     var devices: [RegistryRecipient] = []
     /// Whether the registry has been asked for ``devices``.
     var isLookedUp = false
+    /// The members about the campaign of an audience.
+    var campaign = CampaignOptions()
     /// Warnings about recipients that are repeated or match no device.
     package var warnings: [Finding] = []
     /// The member of `to` that names the recipients, such as `tokens`.

@@ -21,9 +21,10 @@ package struct NotificationReader {
     }
 
     private enum Field: Int, RequestField {
-        case to, content, options, overrides, route, backend, app, metadata, reference
+        case to, content, options, overrides, route, backend, app, metadata, reference, name, pace, keep
         static let names = [
-            "to", "content", "options", "overrides", "route", "backend", "app", "metadata", "reference",
+            "to", "content", "options", "overrides", "route", "backend", "app", "metadata", "reference", "name",
+            "pace", "keep",
         ]
     }
 
@@ -82,6 +83,15 @@ package struct NotificationReader {
             case .reference:
                 let most = NotificationRecord.maximumReferenceBytes
                 draft.record.reference = try scanner.identifier(&issues, "#/reference", limit: most)
+            case .name:
+                draft.campaign.name = try scanner.identifier(&issues, "#/name", limit: CampaignOptions.longestName)
+                draft.campaign.field = "name"
+            case .pace:
+                draft.campaign.pace = try PaceReader.read(&scanner, &issues, "#/pace")
+                draft.campaign.field = "pace"
+            case .keep:
+                draft.campaign.keepsAll = try CampaignOptions.keep(&scanner, &issues)
+                draft.campaign.field = "keep"
             }
         }
         guard isObject else { return draft }

@@ -305,6 +305,16 @@ extension Problem {
         detail: "The member notifications has the problem of each."
     )
 
+    /// Returns the problem of a change of a campaign that is over, or has gone through its audience.
+    static func campaignOver(_ phase: String) -> Problem {
+        Problem(
+            .conflict,
+            "campaign_over",
+            "The campaign cannot change any more",
+            detail: "It is \(phase), or all of its deliveries are made; what waits of them can be cancelled."
+        )
+    }
+
     /// Returns the problem of cancelling the messages of a key that is beyond the caller's bounds.
     static func keyNotAllowed(isAdministrator: Bool) -> Problem {
         Problem(

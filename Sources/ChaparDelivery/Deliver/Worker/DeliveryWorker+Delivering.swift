@@ -33,7 +33,7 @@ extension DeliveryWorker {
     /// Sends deliveries to the backend and waits for its answers; returns the refusals for a missing registration, nil
     /// when nothing was sent.
     private func handOver(_ claimed: Claimed) async -> (WorkerBatch, [WorkerBatch.Outcome])? {
-        let claims = claimed.deliveries
+        let claims = await permitted(claimed.deliveries)
         guard !claims.isEmpty, let addresses = await addresses(of: claims) else { return nil }
         guard dependencies.store.holdsClaims(since: claimed.since) else {
             // Deliveries that another gateway has taken meanwhile remain that gateway's.
@@ -100,6 +100,56 @@ extension DeliveryWorker {
         open.remove(batch)
         finish(batch.unreported(reason: "not_reported", isRepeatHarmful: backend.isRepeatHarmful), of: batch)
         return (batch, unregistered.withLock { $0 })
+    }
+
+    /// Returns the claims that may be sent now; those of campaigns that are paused or cancelled, and those to devices
+    /// that are excluded by now, are put off or end.
+    private func permitted(_ claims: [ClaimedDelivery]) async -> [ClaimedDelivery] {
+        guard let campaigns = dependencies.campaigns, claims.contains(where: { $0.head.record.partOf != nil }) else {
+            return claims
+        }
+        let now = dependencies.clock.reading
+        let decisions: [Int64: CampaignDirectory.Decision]
+        do throws(StoreError) {
+            decisions = try await campaigns.decisions(about: claims)
+        } catch {
+            dependencies.logger.error(
+                "reading a campaign failed",
+                metadata: ["backend": "\(name)", "error": "\(error)"]
+            )
+            let later = now.steady.addingTimeInterval(1)
+            let parts = claims.filter { $0.head.record.partOf != nil }
+            record(parts.map { withhold($0, at: now) ?? Resolution(of: $0, .retry(at: later, step: $0.step)) })
+            return claims.filter { $0.head.record.partOf == nil }
+        }
+        guard !decisions.isEmpty else { return claims }
+        var left: [ClaimedDelivery] = []
+        var resolutions: [Resolution] = []
+        for claim in claims {
+            switch decisions[claim.id] {
+            case nil: left.append(claim)
+            case .wait(let until):
+                resolutions.append(
+                    withhold(claim, at: now) ?? Resolution(of: claim, .retry(at: until, step: claim.step))
+                )
+            case .end(let reason):
+                resolutions.append(withhold(claim, at: now) ?? Self.withdrawn(claim, reason: reason, at: now.wall))
+            }
+        }
+        record(resolutions)
+        return left
+    }
+
+    /// Returns the resolution of a delivery that is not to be sent any more.
+    private static func withdrawn(_ claim: ClaimedDelivery, reason: String, at now: Date) -> Resolution {
+        let state = RecordRules.withdrawnState(mayHaveBeenSent: claim.isReplay)
+        let attempt = EventJSON.ending(reason, at: now)
+        return Resolution(
+            of: claim,
+            .end(state),
+            attempt: attempt,
+            event: EventJSON.delivery(claim, state: state, at: now, attempt: attempt, reason: reason)
+        )
     }
 
     /// Reads the tokens of the devices in a batch at once; nil when they could not be read and the batch waits.
@@ -284,6 +334,11 @@ extension DeliveryWorker {
         _ batch: WorkerBatch,
         at moment: AttemptTemplate.Moment
     ) -> Resolution {
+        if let part = claim.head.record.partOf, !part.keepsAll {
+            // Of a campaign's accepted deliveries only the state and its time are kept, and the way to a receipt.
+            let receipt = receiptAddress(of: acceptance, claim, batch)
+            return Resolution(of: claim, .end(.acceptedByPlatform), receipt: receipt)
+        }
         let attempt = template.attempt(acceptance, service: batch.service(of: claim), at: moment)
         return Resolution(
             of: claim,

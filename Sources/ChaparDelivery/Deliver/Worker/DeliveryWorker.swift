@@ -21,6 +21,8 @@ final class DeliveryWorker: Sendable {
         let operations: (any OutboxStore)?
         /// The invalidation of refused tokens.
         let tokenInvalidation: TokenInvalidation
+        /// The campaigns that run, as this gateway knows them; nil without campaigns.
+        let campaigns: CampaignDirectory?
         let time: any TimeSource
         /// The translator between the two sides of ``time``.
         let clock: WallClock

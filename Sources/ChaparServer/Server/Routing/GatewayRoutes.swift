@@ -11,6 +11,7 @@ struct Handlers: Sendable {
     let statuses: StatusAPI
     let searches: SearchAPI
     let deadLetters: DeadLetterAPI
+    let campaigns: CampaignsAPI
     let devices: DevicesAPI
     let deviceBatches: DeviceBatchAPI
     let subscriptions: SubscriptionAPI
@@ -72,6 +73,19 @@ extension RouteTable {
             },
             Route(.get, "/v1/notifications/{id}/deliveries", .scope(.read)) { _, values, scope throws(Problem) in
                 try await own.statuses.deliveries(values[0], scope)
+            },
+            Route(.patch, "/v1/notifications/{id}", .scope(.send)) { request, values, scope throws(Problem) in
+                try await own.campaigns.patch(request, values[0], scope)
+            },
+            Route(.post, "/v1/notifications/{id}/pause", .scope(.send)) { request, values, scope throws(Problem) in
+                try await own.campaigns.pause(request, values[0], true, scope)
+            },
+            Route(.post, "/v1/notifications/{id}/resume", .scope(.send)) { request, values, scope throws(Problem) in
+                try await own.campaigns.pause(request, values[0], false, scope)
+            },
+            // A list only: each of them is a notification.
+            Route(.get, "/v1/campaigns", .scope(.read)) { _, _, scope throws(Problem) in
+                try await own.campaigns.list(scope)
             },
             Route(.get, "/v1/events", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.events.open(scope)

@@ -26,6 +26,7 @@ extension Handlers {
             statuses: StatusAPI(endpoint: endpoint),
             searches: SearchAPI(endpoint: endpoint, workers: workers),
             deadLetters: DeadLetterAPI(endpoint: endpoint, metrics: metrics),
+            campaigns: CampaignsAPI(endpoint: endpoint),
             devices: DevicesAPI(state: state, admission: admission),
             deviceBatches: DeviceBatchAPI(state: state, admission: admission),
             subscriptions: SubscriptionAPI(endpoint: endpoint),

@@ -1,0 +1,90 @@
+internal import ChaparComposition
+internal import ChaparCore
+internal import ChaparDelivery
+internal import ChaparQueue
+internal import Foundation
+
+/// The check of a notification whose recipients are an audience: it becomes a campaign, one small row whatever the size
+/// of the audience.
+extension NotificationIntake {
+    /// Returns the campaign and the answer about it; nil when something is wrong, which the issues say.
+    func checkCampaign(
+        _ draft: NotificationDraft,
+        _ body: [UInt8],
+        _ issues: inout RequestIssues
+    ) -> (campaign: Campaign, answer: Enqueued)? {
+        guard let audience = draft.audience else { return nil }
+        let times = times(of: draft.notification, &issues)
+        let gateway = snapshot.gateway(for: caller)
+        let routing = gateway.routing(of: draft.appName)
+        if !draft.isChoiceFaulty { PlanAssignment.checkName(draft.choice, routing, &issues) }
+        let plans = Self.plans(for: audience, draft.choice, routing)
+        if plans.isEmpty, issues.isEmpty {
+            issues.add(
+                "#/to/\(draft.audienceField)",
+                "audience_not_supported",
+                "No configured backend takes tokens of \(audience.services.joined(separator: ", "))."
+            )
+        }
+        var warnings = draft.warnings
+        if draft.isContentSound {
+            warnings +=
+                PayloadInspection(draft.notification, for: .token, plans: plans, gateway: gateway, issues: &issues)
+                .warnings
+        }
+        let pace = draft.campaign.pace ?? CampaignPace()
+        let begin = times.dueAt ?? acceptedAt
+        if let over = pace.over, begin.addingTimeInterval(TimeInterval(over)) > times.expiresAt {
+            issues.add(
+                "#/pace/over",
+                "over_beyond_ttl",
+                "The time to live ends before the span does: raise options.ttl, or shorten it."
+            )
+        }
+        guard issues.isEmpty else { return nil }
+        var record = draft.record
+        record.content = draft.stored(from: body)
+        record.plans = [DeliveryPlan([""])]  // The windows find those of their devices.
+        record.acceptedAt = acceptedAt
+        let backends = caller.view?.backends(of: draft.appName).map(\.name)
+        var campaign = Campaign(
+            id: store.makeID(recipients: 1),
+            caller: caller.name,
+            app: draft.appName,
+            record: record,
+            audience: CampaignTarget(audience, choice: draft.choice, backends: backends).stored,
+            name: draft.campaign.name,
+            dueAt: times.dueAt,
+            expiresAt: times.expiresAt,
+            pace: pace
+        )
+        campaign.keepsAll = draft.campaign.keepsAll
+        campaign.share = caller.queueShare
+        campaign.collapseID = draft.notification.collapseID
+        let answer = Enqueued(
+            id: campaign.id,
+            state: times.dueAt == nil ? .queued : .scheduled,
+            recipients: nil,
+            warnings: warnings.map(issues.whole),
+            labels: AcceptanceLabels(route: draft.routeLabel, app: draft.appName)
+        )
+        return (campaign, answer)
+    }
+
+    /// Returns a plan for each backend that could get the notification, to check its payload: which devices there are
+    /// is known only later.
+    private static func plans(
+        for audience: Audience,
+        _ choice: RoutingTable.Choice,
+        _ routing: RoutingTable
+    ) -> [DeliveryPlan] {
+        let services = Set(audience.services)
+        let able = routing.order.filter { _, backend in
+            backend.audience.services.contains { services.contains($0.rawValue) }
+        }.map(\.name)
+        switch choice {
+        case .backend(let name): return able.contains(name) ? [DeliveryPlan([name])] : []
+        case .automatic, .route: return able.map { DeliveryPlan([$0]) }
+        }
+    }
+}

@@ -1,0 +1,168 @@
+internal import ChaparComposition
+internal import ChaparCore
+internal import ChaparQueue
+internal import Foundation
+
+/// A window of a campaign's audience as it was read: the devices that get the message, and the counts of the others.
+struct CampaignWindow {
+    /// The most candidates that one read of a window evaluates.
+    static let candidates = 5_000
+    /// The most candidates of a window: then it is written, however few it has, so that no commit is far away.
+    static let mostCandidates = 20_000
+
+    /// The devices.
+    private(set) var devices: [AudienceSubject] = []
+    /// The number of matched devices that get no message, by cause.
+    private(set) var skipped: [String: Int] = [:]
+    /// The number of the last device that it covers.
+    private(set) var cursor: Int64
+
+    /// Reads the window of a campaign that begins after its cursor, with at most `most` devices.
+    ///
+    /// A device of another wave is in the window of that wave's pass. Skipped devices count in the last pass.
+    init(
+        of campaign: Campaign,
+        through bound: Int64,
+        atMost most: Int,
+        _ plan: AudiencePlan,
+        _ audiences: any AudienceStore
+    ) async throws(StoreError) {
+        cursor = campaign.cursor
+        let pass = Int(clamping: campaign.pass)
+        let buckets = campaign.pace.waves.isEmpty ? nil : campaign.pace.buckets(ofPass: pass)
+        let isLast = pass >= campaign.pace.passes - 1
+        var candidates = 0
+        while devices.count < most, cursor < bound, candidates < Self.mostCandidates, !Task.isCancelled {
+            let room = most - devices.count
+            var end = bound
+            var part = try await audiences.window(plan, after: cursor, through: end, limit: Self.candidates)
+            var found = Self.chosen(part.devices, buckets)
+            if found.count > room {
+                // The counts belong to the numbers that were read: those up to the last device are read again.
+                end = found[room - 1].number
+                part = try await audiences.window(plan, after: cursor, through: end, limit: Self.candidates)
+                found = Self.chosen(part.devices, buckets)
+            }
+            devices += found
+            if isLast { for (cause, count) in part.skipped { skipped[cause.rawValue, default: 0] += count } }
+            candidates += max(part.rowsRead, 1)
+            let next = part.isOver ? end : part.cursor
+            guard next > cursor else { break }
+            cursor = next
+        }
+    }
+
+    private static func chosen(_ devices: [AudienceSubject], _ buckets: Range<Int64>?) -> [AudienceSubject] {
+        guard let buckets else { return devices }
+        return devices.filter { buckets.contains(CampaignPace.bucket(of: $0.device.id)) }
+    }
+
+    /// Counts a device that no backend can be found for.
+    private mutating func skip(_ cause: String) { skipped[cause, default: 0] += 1 }
+
+    /// The notifications of the window: one, or more where its devices need very many plans.
+    struct Parts {
+        var notifications: [NewNotification] = []
+        /// The number of devices that get the message.
+        var reached = 0
+        /// The number of deliveries.
+        var enqueued = 0
+    }
+
+    /// Makes the notifications of the window, each device with its plan; one without any counts as skipped.
+    ///
+    /// - Throws: The route's or the backend's name that the configuration no longer has.
+    mutating func parts(
+        of campaign: Campaign,
+        _ notification: PushNotification,
+        _ choice: RoutingTable.Choice,
+        _ routing: RoutingTable,
+        at now: Date,
+        makeID: (Int) -> NotificationID
+    ) throws(RoutingTable.Failure) -> Parts {
+        let uses = TokenUses(notification, routing.order)
+        var parts = Parts()
+        var open = Open()
+        for subject in devices {
+            let found: RoutingTable.Routing
+            do throws(RoutingTable.Failure) {
+                found = try routing.routing(for: subject.device, choice, uses)
+            } catch {
+                switch error {
+                case .unknownRoute, .unknownBackend: throw error
+                case .notAddressable, .noBackend, .ambiguous: skip(AudienceSkip.noToken.rawValue)
+                }
+                continue
+            }
+            if !open.hasRoom(for: found) {
+                parts.add(&open, campaign, notification, now, makeID)
+            }
+            open.add(.device(subject.device.id), found)
+            parts.reached += 1
+        }
+        parts.add(&open, campaign, notification, now, makeID)
+        return parts
+    }
+}
+
+/// The recipients of the next notification of a window, with their plans.
+private struct Open {
+    private static let mostPlans = 255
+
+    private(set) var recipients: [Recipient] = []
+    private(set) var planOf: [UInt8] = []
+    private(set) var plans: [DeliveryPlan] = []
+
+    /// Whether a device's plans fit beside those that are here.
+    func hasRoom(for found: RoutingTable.Routing) -> Bool {
+        plans.count + (found.isFanOut ? found.plan.backends.count : 1) <= Self.mostPlans
+    }
+
+    mutating func add(_ recipient: Recipient, _ found: RoutingTable.Routing) {
+        let wanted =
+            found.isFanOut
+            ? found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) } : [found.plan]
+        for plan in wanted {
+            let place = plans.firstIndex(of: plan) ?? plans.count
+            if place == plans.count { plans.append(plan) }
+            recipients.append(recipient)
+            planOf.append(UInt8(clamping: place))
+        }
+    }
+}
+
+extension CampaignWindow.Parts {
+    /// Adds the notification of the recipients that are open, if there are any.
+    fileprivate mutating func add(
+        _ open: inout Open,
+        _ campaign: Campaign,
+        _ notification: PushNotification,
+        _ now: Date,
+        _ makeID: (Int) -> NotificationID
+    ) {
+        guard !open.recipients.isEmpty else { return }
+        var record = campaign.record
+        record.plans = open.plans
+        record.acceptedAt = Date(millisecondsSince1970: now.millisecondsSince1970)
+        record.partOf = CampaignPart(
+            campaign: campaign.id.rawValue,
+            first: campaign.enqueued.adding(clamping: Int64(enqueued)),
+            keepsAll: campaign.keepsAll
+        )
+        notifications.append(
+            NewNotification(
+                id: makeID(open.recipients.count),
+                notification: notification,
+                record: record,
+                recipients: open.recipients,
+                planOf: open.plans.count > 1 ? open.planOf : [],
+                caller: campaign.caller,
+                expiresAt: campaign.expiresAt,
+                collapseID: campaign.collapseID,
+                event: []
+            )
+        )
+        enqueued += open.recipients.count
+        open = Open()
+    }
+}

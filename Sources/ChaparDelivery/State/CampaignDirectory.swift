@@ -1,0 +1,153 @@
+package import ChaparCore
+package import ChaparQueue
+package import Foundation
+internal import Synchronization
+
+/// The campaigns that run, as this gateway knows them: whether their deliveries may go out now, and to whom.
+///
+/// The fan-out refreshes it twice a second, and the API at once with a change of its own. So a pause holds here within
+/// a second, whichever gateway took it. Workers ask it before each send of a campaign's deliveries; it costs nothing
+/// without campaigns.
+package final class CampaignDirectory: Sendable {
+    /// The treatment of a campaign's delivery by a worker.
+    package enum Permission: Sendable, Hashable {
+        /// It may send it.
+        case send
+        /// It keeps it until a time: the campaign is paused.
+        case wait(until: Date)
+        /// It ends it: the campaign was cancelled.
+        case end
+    }
+
+    private struct Known {
+        var isPaused: Bool
+        var isCancelled: Bool
+        var pausedAt: Date?
+        /// The audience with a rule that holds for every device: what else is added outside the caller's rule.
+        var check: Audience?
+        var readAt: Date
+    }
+
+    /// The time for which what was read is believed, in seconds.
+    private static let trust: TimeInterval = 1
+    /// The longest time for which a delivery of a paused campaign is put off, in seconds: so long may it wait after the
+    /// campaign goes on.
+    static let longestPause: TimeInterval = 60
+
+    private let campaigns: (any CampaignStore)?
+    private let audiences: (any AudienceStore)?
+    private let time: any TimeSource
+    private let known = Mutex<[Int64: Known]>([:])
+    /// Raised when a campaign was accepted or changed here.
+    package let signal = AsyncSignal()
+
+    package init(
+        _ campaigns: (any CampaignStore)?,
+        _ audiences: (any AudienceStore)?,
+        time: any TimeSource
+    ) {
+        self.campaigns = campaigns
+        self.audiences = audiences
+        self.time = time
+    }
+
+    /// Replaces what is known by the campaigns that are not over.
+    package func replace(by open: [Campaign]) {
+        let now = time.steady
+        known.withLock { known in
+            known = Dictionary(
+                open.map { ($0.id.rawValue, Self.known($0, checks: known[$0.id.rawValue]?.check, now)) },
+                uniquingKeysWith: { $1 }
+            )
+        }
+    }
+
+    /// Takes a campaign that was accepted or changed here, and wakes the fan-out.
+    package func note(_ campaign: Campaign) {
+        let now = time.steady
+        known.withLock { known in
+            known[campaign.id.rawValue] = Self.known(campaign, checks: known[campaign.id.rawValue]?.check, now)
+        }
+        signal.signal()
+    }
+
+    private static func known(_ campaign: Campaign, checks: Audience?, _ now: Date) -> Known {
+        var check = checks
+        if check == nil {
+            check = CampaignTarget(stored: campaign.audience)?.audience
+            check?.rule = .everyone
+        }
+        return Known(
+            isPaused: campaign.isPaused,
+            isCancelled: campaign.phase == .cancelled,
+            pausedAt: campaign.pausedAt,
+            check: check,
+            readAt: now
+        )
+    }
+
+    /// Returns what to do with the deliveries of campaigns among those of a claim, by their numbers; those that may be
+    /// sent are left out.
+    ///
+    /// A device is looked at again: the fan-out saw it some time ago.
+    func decisions(about claims: [ClaimedDelivery]) async throws(StoreError) -> [Int64: Decision] {
+        var ids: Set<Int64> = []
+        for claim in claims { if let part = claim.head.record.partOf { ids.insert(part.campaign) } }
+        guard !ids.isEmpty else { return [:] }
+        var checks: [Int64: Audience] = [:]
+        var permissions: [Int64: Permission] = [:]
+        for id in ids {
+            let known = try await current(id)
+            permissions[id] = Self.permission(known, at: time.steady)
+            checks[id] = known?.check
+        }
+        var decisions: [Int64: Decision] = [:]
+        var left: [(delivery: Int64, device: String, check: Audience)] = []
+        for claim in claims {
+            guard let part = claim.head.record.partOf else { continue }
+            switch permissions[part.campaign] ?? .send {
+            case .wait(let until): decisions[claim.id] = .wait(until: until)
+            case .end: decisions[claim.id] = .end(reason: "cancelled_by_caller")
+            case .send:
+                guard case .device(let device) = claim.recipient, let check = checks[part.campaign] else { continue }
+                left.append((claim.id, device, check))
+            }
+        }
+        guard let audiences, !left.isEmpty else { return decisions }
+        let subjects = try await audiences.subjects(Set(left.map(\.device)).sorted())
+        for (delivery, device, check) in left {
+            // One that is gone has no token, which the worker finds by itself.
+            guard let subject = subjects[device], case .skipped(let cause) = check.verdict(subject) else { continue }
+            // The token's kind is the worker's choice: a voip message needs another one than an audience's.
+            if cause != .noToken { decisions[delivery] = .end(reason: cause.rawValue) }
+        }
+        return decisions
+    }
+
+    /// The treatment of a delivery that may not be sent now.
+    enum Decision: Sendable, Hashable {
+        case wait(until: Date)
+        /// It ends as cancelled, for a reason.
+        case end(reason: String)
+    }
+
+    /// Returns what is known of a campaign: from memory while that is fresh, else from the store; nil once it is over.
+    private func current(_ id: Int64) async throws(StoreError) -> Known? {
+        let now = time.steady
+        if let found = known.withLock({ $0[id] }), now < found.readAt.addingTimeInterval(Self.trust) { return found }
+        guard let campaign = try await campaigns?.campaign(NotificationID(rawValue: id)) else { return nil }
+        let read = Self.known(campaign, checks: known.withLock { $0[id]?.check }, now)
+        if campaign.endedAt == nil { known.withLock { $0[id] = read } }
+        return read
+    }
+
+    /// Returns what may happen now: a pause puts off for as long as it has lasted, so that a short one ends at once and
+    /// a long one costs little.
+    private static func permission(_ known: Known?, at now: Date) -> Permission {
+        guard let known else { return .send }
+        if known.isCancelled { return .end }
+        guard known.isPaused else { return .send }
+        let lasted = known.pausedAt.map { now.timeIntervalSince($0) } ?? 0
+        return .wait(until: now.addingTimeInterval(min(max(lasted, 1), longestPause)))
+    }
+}

@@ -1,0 +1,251 @@
+import ChaparComposition
+import ChaparCore
+import ChaparQueue
+import ChaparStoreContract
+import ChaparTesting
+import Foundation
+import Synchronization
+import Testing
+
+@testable import ChaparAPI
+@testable import ChaparDelivery
+@testable import ChaparGateway
+@testable import ChaparServer
+
+/// Notifications to an audience, from the request to the platform.
+@Suite("A campaign", .timeLimit(.minutes(3)))
+struct APICampaignTests {
+    private static func backend(
+        _ outcome: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome? = { _, _ in
+            .accepted(Acceptance(platformID: "p", status: 200))
+        }
+    ) -> ScriptedBackend { ScriptedBackend(outcome) }
+
+    /// Registers devices with a token each, and the tag `news`; each seventh has the tag `muted` too.
+    private static func register(_ count: Int, _ store: any DeviceStore) async throws {
+        for start in stride(from: 0, to: count, by: 1_000) {
+            let devices = (start..<min(count, start + 1_000)).map { number in
+                var device = Device(id: "device-\(number)", createdAt: Date(timeIntervalSince1970: 1_700_000_000))
+                device.tags = number % 7 == 0 ? ["muted", "news"] : ["news"]
+                device.tokens = [
+                    RegisteredToken(
+                        DeviceToken("token-\(number)", service: .iOSAPNs),
+                        registeredAt: Date(timeIntervalSince1970: 1_700_000_000)
+                    )
+                ]
+                return device
+            }
+            try await store.put(devices)
+        }
+    }
+
+    private static func attempts(_ number: Int, _ backend: ScriptedBackend) -> Int {
+        backend.attempts(.token(DeviceToken("token-\(number)", service: .iOSAPNs))).count
+    }
+
+    private static func post(_ gateway: Gateway, _ to: String, _ more: String = "") async throws -> APIHarness.Reply {
+        let body = #"{"to":\#(to),"content":{"title":"Sale"}\#(more)}"#
+        return try await APIHarness.send(gateway.responder, .post, "/v1/notifications", body)
+    }
+
+    private static func show(_ gateway: Gateway, _ id: String) async throws -> JSONValue {
+        try await APIHarness.send(gateway.responder, .get, "/v1/notifications/\(id)").json
+    }
+
+    /// Looks at a campaign until `isDone`, and checks at each look that its numbers add up.
+    @discardableResult
+    private static func follow(
+        _ gateway: Gateway,
+        _ id: String,
+        until isDone: (JSONValue) -> Bool
+    ) async throws -> JSONValue {
+        while true {
+            let campaign = try await show(gateway, id)
+            let audience = campaign["audience"]
+            let skipped = (audience?["skipped"]?.objectValue ?? [:]).reduce(0) { $0 + ($1.value.integerValue ?? 0) }
+            #expect(audience?["matched"]?.integerValue == (audience?["reached"]?.integerValue ?? 0) + skipped)
+            if isDone(campaign) { return campaign }
+            try await Task.sleep(for: .milliseconds(20))
+        }
+    }
+
+    private static func isOver(_ campaign: JSONValue) -> Bool { campaign["ended_at"] != nil }
+
+    @Test(
+        "reaches each of 10,000 devices once, and leaves out those that are excluded",
+        arguments: EmbeddedGateway.Kind.allCases
+    )
+    func everyDeviceOnce(kind: EmbeddedGateway.Kind) async throws {
+        let backend = Self.backend()
+        let count = kind == .file ? 10_000 : 1_500
+        try await EmbeddedGateway.run(kind, [.init(name: "ios", backend: backend)]) { gateway in
+            try await Self.register(count, gateway.state.devices)
+            let to = #"{"tags":{"any":["news"]},"exclude":{"tag":"muted"}}"#
+            let reply = try await Self.post(gateway, to, #","name":"spring sale""#)
+            #expect(reply.status == 202, "\(reply.text)")
+            let id = try #require(reply.json["id"]?.stringValue)
+            let campaign = try await Self.follow(gateway, id, until: Self.isOver)
+            let muted = (count + 6) / 7
+            #expect(campaign["audience"]?["matched"]?.integerValue == Int64(count))
+            #expect(campaign["audience"]?["skipped"]?["excluded"]?.integerValue == Int64(muted))
+            #expect(campaign["audience"]?["name"]?.stringValue == "spring sale")
+            #expect(campaign["audience"]?["phase"]?.stringValue == "finished")
+            #expect(campaign["counts"]?["accepted_by_platform"]?.integerValue == Int64(count - muted))
+            for number in 0..<count { #expect(Self.attempts(number, backend) == (number % 7 == 0 ? 0 : 1)) }
+            let page = try await APIHarness.send(
+                gateway.responder,
+                .get,
+                "/v1/notifications/\(id)/deliveries?limit=1000"
+            )
+            #expect(page.json["items"]?.arrayValue?.count == min(1_000, count - muted))
+            let events = try await gateway.state.store.events(after: 0, limit: 10_000, wait: .zero)
+                .compactMap { try? JSONValue(parsing: $0.json) }
+            #expect(events.allSatisfy { $0["type"]?.stringValue != "delivery.accepted_by_platform" }, "keep: failures")
+            #expect(events.contains { $0["type"]?.stringValue == "notification.ended" })
+        }
+    }
+
+    @Test("that two gateways share reaches each device once")
+    func twoGateways() async throws {
+        let backend = Self.backend()
+        let database = MemoryDatabase(time: SystemTime())
+        var configuration = GatewayConfiguration.keyless
+        configuration.queue.drain = .seconds(1)
+        let snapshot = GatewaySnapshot(
+            configuration: configuration,
+            backends: [.init(name: "ios", backend: backend)]
+        )
+        let other = try await Gateway.assemble(snapshot, store: MemoryStore(database), servesAPI: false, logger: quiet)
+        let one = try await Gateway.assemble(snapshot, store: MemoryStore(database), servesAPI: false, logger: quiet)
+        try await EmbeddedGateway.run(other) { _ in
+            try await EmbeddedGateway.run(one) { gateway in
+                try await Self.register(1_200, gateway.state.devices)
+                let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#)
+                let id = try #require(reply.json["id"]?.stringValue)
+                try await Self.follow(gateway, id, until: Self.isOver)
+                for number in 0..<1_200 { #expect(Self.attempts(number, backend) == 1) }
+            }
+        }
+    }
+
+    @Test("pauses within a second, goes on without loss, and is cancelled")
+    func pauseResumeCancel() async throws {
+        let backend = Self.backend()
+        try await EmbeddedGateway.run(.file, [.init(name: "ios", backend: backend)]) { gateway in
+            try await Self.register(2_000, gateway.state.devices)
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#, #","pace":{"per_minute":6000}"#)
+            let id = try #require(reply.json["id"]?.stringValue)
+            while backend.attemptCount < 50 { try await Task.sleep(for: .milliseconds(20)) }
+            let path = "/v1/notifications/\(id)"
+            let paused = try await APIHarness.send(gateway.responder, .post, path + "/pause", "{}")
+            #expect(paused.status == 200, "\(paused.text)")
+            #expect(paused.json["audience"]?["paused"]?.boolValue == true)
+            try await Task.sleep(for: .seconds(1))
+            let before = backend.attemptCount
+            try await Task.sleep(for: .seconds(1))
+            #expect(backend.attemptCount == before, "nothing goes out while it is paused")
+            let resumed = try await APIHarness.send(gateway.responder, .post, path + "/resume", "{}")
+            #expect(resumed.json["audience"]?["paused"]?.boolValue == false)
+            while backend.attemptCount < before + 50 { try await Task.sleep(for: .milliseconds(20)) }
+            let cancelled = try await APIHarness.send(gateway.responder, .delete, path)
+            #expect(cancelled.status == 200, "\(cancelled.text)")
+            let campaign = try await Self.follow(gateway, id, until: Self.isOver)
+            #expect(campaign["audience"]?["phase"]?.stringValue == "cancelled")
+            let sum = (campaign["counts"]?.objectValue ?? [:]).reduce(0) { $0 + ($1.value.integerValue ?? 0) }
+            #expect(sum == campaign["audience"]?["enqueued"]?.integerValue, "the counts add up")
+            for number in 0..<2_000 { #expect(Self.attempts(number, backend) <= 1) }
+            let late = try await APIHarness.send(gateway.responder, .post, path + "/pause", "{}")
+            #expect(late.status == 409)
+            #expect(late.code == "campaign_over")
+        }
+    }
+
+    @Test("changes its pace while it runs, and nothing else")
+    func pace() async throws {
+        let backend = Self.backend()
+        try await EmbeddedGateway.run(.memory, [.init(name: "ios", backend: backend)]) { gateway in
+            try await Self.register(300, gateway.state.devices)
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#, #","pace":{"per_minute":0.5}"#)
+            let id = try #require(reply.json["id"]?.stringValue)
+            let path = "/v1/notifications/\(id)"
+            try await Task.sleep(for: .seconds(1))
+            #expect(backend.attemptCount <= 1, "one in two minutes")
+            let title = try await APIHarness.send(gateway.responder, .patch, path, #"{"content":{"title":"x"}}"#)
+            #expect(title.status == 422)
+            #expect(title.errors == ["#/content unknown_field", "#/pace missing"])
+            let wrong = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{"per_minute":0}}"#)
+            #expect(wrong.errors == ["#/pace/per_minute out_of_range"])
+            let faster = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{}}"#)
+            #expect(faster.status == 200, "\(faster.text)")
+            try await Self.follow(gateway, id, until: Self.isOver)
+            for number in 0..<300 { #expect(Self.attempts(number, backend) == 1) }
+        }
+    }
+
+    @Test("that matches no device is finished, and says so")
+    func nobody() async throws {
+        try await EmbeddedGateway.run(.memory, [.init(name: "ios", backend: Self.backend())]) { gateway in
+            try await Self.register(3, gateway.state.devices)
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["nowhere"]}}"#)
+            #expect(reply.status == 202, "\(reply.text)")
+            let id = try #require(reply.json["id"]?.stringValue)
+            let campaign = try await Self.follow(gateway, id, until: Self.isOver)
+            #expect(campaign["audience"]?["phase"]?.stringValue == "finished")
+            #expect(campaign["audience"]?["matched"]?.integerValue == 0)
+        }
+    }
+
+    @Test("is refused with every mistake in its name, its pace and what is kept")
+    func mistakes() async throws {
+        try await EmbeddedGateway.run(.memory, [.init(name: "ios", backend: Self.backend())]) { gateway in
+            let more =
+                #","name":"","keep":"some","pace":{"over":0,"waves":[{"percent":5},{"percent":2}],"fast":true}"#
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#, more)
+            #expect(reply.status == 422)
+            #expect(
+                reply.errors.sorted() == [
+                    "#/keep unknown_word", "#/name empty", "#/pace/fast unknown_field", "#/pace/over out_of_range",
+                    "#/pace/waves/1/percent not_rising",
+                ]
+            )
+            let one = #"{"tokens":[{"token":"4f1c","service":"ios-apns"}]}"#
+            let single = try await Self.post(gateway, one, #","name":"x""#)
+            #expect(single.errors == ["#/name audience_only"])
+        }
+    }
+
+    @Test("is looked at again before a send: a device that is excluded by now gets nothing")
+    func secondLook() async throws {
+        let store = MemoryStore(MemoryDatabase(time: ManualTime()))
+        try await Self.register(8, store)
+        let audience = Audience(
+            app: .default,
+            rule: .tag("news"),
+            exclude: .tag("muted"),
+            services: [TokenService.iOSAPNs.rawValue],
+            moment: 1_800_000_000_000
+        )
+        var campaign = Campaign(
+            id: store.makeID(recipients: 1),
+            caller: "",
+            app: .default,
+            record: NotificationRecord(content: Array("{}".utf8), plans: [.init([""])], acceptedAt: store.time.steady),
+            audience: CampaignTarget(audience, choice: .automatic).stored,
+            expiresAt: store.time.steady + 60
+        )
+        var batch = EnqueueBatch([])
+        batch.campaign = .new(campaign)
+        _ = try await store.enqueue(batch)
+        let directory = CampaignDirectory(store, store.abilities.audiences, time: store.time)
+        var record = campaign.record
+        record.partOf = campaign.nextPart
+        let head = DeliveryHead(id: store.makeID(recipients: 8), record: record, expiresAt: campaign.expiresAt)
+        let claims = (0..<8).map { ClaimedDelivery(id: Int64($0), head: head, recipient: .device("device-\($0)")) }
+        let found = try await directory.decisions(about: claims)
+        #expect(found == [0: .end(reason: "excluded"), 7: .end(reason: "excluded")])
+        campaign.isPaused = true
+        directory.note(campaign)
+        let paused = try await directory.decisions(about: claims)
+        #expect(paused.count == 8 && paused.values.allSatisfy { if case .wait = $0 { true } else { false } })
+    }
+}

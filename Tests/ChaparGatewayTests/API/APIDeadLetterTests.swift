@@ -1,7 +1,9 @@
 import ChaparCore
 import ChaparQueue
 import ChaparStoreContract
+import ChaparTesting
 import Foundation
+import HTTPTypes
 import Testing
 
 @testable import ChaparAPI
@@ -15,7 +17,7 @@ struct APIDeadLetterTests {
         try await harness.send(.post, "/v1/deliveries/resend", body)
     }
 
-    private func dead(_ harness: APIHarness) async throws -> Int {
+    private func dead(_ harness: APIHarness) async throws -> Int64 {
         try await harness.send(.get, "/v1/deliveries/counts").json["total"]?.integerValue ?? -1
     }
 

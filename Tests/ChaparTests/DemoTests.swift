@@ -14,7 +14,8 @@ struct DemoTests {
         let endings = try result.lines.map { try JSONValue(parsing: Array($0.utf8)) }
         #expect(endings.count >= (Platforms.missing.isEmpty ? 12 : 1))
         #expect(
-            result.errors.contains("Left out") == !Platforms.missing.subtracting(["http", "release_notes", "gorush"]).isEmpty
+            result.errors.contains("Left out") == !Platforms.missing.subtracting(["http", "release_notes", "gorush"])
+                .isEmpty
         )
         #expect(endings.allSatisfy { $0["expected"]?.boolValue == true })
     }

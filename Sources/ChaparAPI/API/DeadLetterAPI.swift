@@ -362,7 +362,8 @@ package struct DeadLetterAPI: Sendable {
             progress.resent.append(new.id)
             progress.copies += isCopy ? 1 : 0
             progress.slot = progress.slot.adding(clamping: interval)
-        case .replayed, .keyReused, .keyInUse: progress.leaveOut("already_resent")
+        // Only a campaign's commit is outdated, and this batch has none.
+        case .replayed, .keyReused, .keyInUse, .outdated: progress.leaveOut("already_resent")
         }
         // After the commit: when the process dies between both, the key still knows that it was sent again.
         try await state.search?.mark([DeadMark(found.delivery.id, isResent: true)])

@@ -4,6 +4,7 @@ import ChaparQueue
 import ChaparStoreContract
 import ChaparTesting
 import Foundation
+import HTTPTypes
 import Synchronization
 import Testing
 
@@ -19,7 +20,7 @@ struct APICampaignTests {
         _ outcome: @escaping @Sendable (Addressee, Int) -> DeliveryOutcome? = { _, _ in
             .accepted(Acceptance(platformID: "p", status: 200))
         }
-    ) -> ScriptedBackend { ScriptedBackend(outcome) }
+    ) -> ScriptedBackend { ScriptedBackend([.iOSAPNs, .androidFirebase], outcome) }
 
     /// Registers devices with a token each, and the tag `news`; each seventh has the tag `muted` too.
     private static func register(_ count: Int, _ store: any DeviceStore) async throws {

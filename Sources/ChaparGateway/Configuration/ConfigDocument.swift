@@ -189,8 +189,18 @@ struct ConfigDocument {
         return line.dropFirst(max(0, mark.column - 1)).first == "\t"
     }
 
+    /// Whether YAML stopped at the brace of a `${NAME}` without quotation marks within braces or brackets.
+    private func isBareVariable(at mark: Mark, in text: String) -> Bool {
+        let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }
+        guard mark.line > 0, mark.line <= lines.count else { return false }
+        return lines[mark.line - 1].unicodeScalars.dropFirst(max(0, mark.column - 2)).starts(with: "${".unicodeScalars)
+    }
+
     private func fault(_ error: any Error, in text: String) -> UnreadableDocument {
         switch error as? YamlError {
+        case .parser(_, _, let mark, _) where isBareVariable(at: mark, in: text):
+            let way = "within { } or [ ] a variable needs quotation marks. Write \"${NAME}\" in place of ${NAME}"
+            return fault("is not valid YAML: \(way)", mark)
         case .scanner(_, let problem, let mark, _)
         where problem.contains("cannot start any token") && isTab(at: mark, in: text):
             return fault("is not valid YAML: a tab stands where only spaces may. Indent with spaces", mark)

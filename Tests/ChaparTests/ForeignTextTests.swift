@@ -29,7 +29,8 @@ struct ForeignTextTests {
         /// What the advice must have.
         var advice: String {
             switch self {
-            case .utf16, .utf16WithoutMark: "iconv -f UTF-16 -t UTF-8"
+            case .utf16: "iconv -f UTF-16 -t UTF-8"
+            case .utf16WithoutMark: "iconv -f UTF-16LE -t UTF-8"
             case .windows1251, .windows1256, .latin1: "iconv -f ENCODING -t UTF-8"
             }
         }

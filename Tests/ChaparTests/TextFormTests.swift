@@ -193,14 +193,63 @@ struct TextFormTests {
     @Test("A line that repeats an earlier one goes out once, and is counted")
     func repeats() {
         var seen = SeenLines()
-        let firsts = [seen.isNew(["a": 1], line: 2), seen.isNew(["a": 2], line: 3)]
+        let firsts = [seen.isNew(["a": 1], line: 2) { $0 }, seen.isNew(["a": 2], line: 3) { $0 }]
         #expect(firsts == [true, true] && seen.warning == nil)
-        let isNew = seen.isNew(["a": 1], line: 4)
+        let isNew = seen.isNew(["a": 1], line: 4) { $0 }
         #expect(!isNew)
         #expect(seen.warning?.hasPrefix("line 4 repeats an earlier one") == true)
-        let isAlsoNew = seen.isNew(["a": 2], line: 9)
+        let isAlsoNew = seen.isNew(["a": 2], line: 9) { $0 }
         #expect(!isAlsoNew)
         #expect(seen.warning?.hasPrefix("2 lines repeat earlier ones (4 to 9)") == true)
+    }
+
+    /// A sender without the plugins of the platforms.
+    private struct PlainSender: MessageSender {
+        let batchSize = 1
+
+        func send(_ messages: [NumberedMessage], report: @escaping @Sendable ([SendResult]) -> Void) async throws {}
+
+        func close() async {}
+    }
+
+    @Test(
+        "A token in another spelling is a repeat where its platform takes it for the same",
+        arguments: [
+            ("ios-apns", "AABB01", false), ("ios-apns", " aabb01\t", false), ("ios-apns", "aabb02", true),
+            ("android-firebase", "AABB01", true), ("android-firebase", "aabb01 ", false),
+        ]
+    )
+    func spellings(service: String, token: String, isNew: Bool) {
+        func request(_ token: String) -> JSONObject {
+            ["to": ["tokens": [["token": .string(token), "service": .string(service)]]], "content": ["title": "Hi"]]
+        }
+        let sender = PlainSender()
+        var seen = SeenLines()
+        let isFirst = seen.isNew(request("aabb01"), line: 2, form: sender.form)
+        let second = seen.isNew(request(token), line: 3, form: sender.form)
+        #expect(isFirst && second == isNew)
+    }
+
+    @Test("A result of a file names the file with its line")
+    func file() throws {
+        var result = SendResult(line: 7, recipient: "", ending: .refused, reason: "missing")
+        #expect(result.text.contains("  line 7  "))
+        result.file = "people.csv"
+        #expect(result.text.contains("  people.csv: line 7  "), "\(result.text)")
+        #expect(result.json["file"] == "people.csv")
+        result.recipient = "ios-apns:ab"
+        #expect(result.text.contains("  ios-apns:ab  people.csv: line 7  "), "\(result.text)")
+    }
+
+    @Test(
+        "Empty rows before the headings are no headings",
+        arguments: ["\n", " \n\n", ",,\n", "\"\",\n", ";;\r\n", "\t\t\n", "sep=,\n\n", "\u{FEFF}\n"]
+    )
+    func emptyRows(before: String) throws {
+        let rows = try requests(before + "user,title\nali,Hi\n")
+        #expect(rows.map { $0?["to"] } == [["users": ["ali"]]])
+        let failure = refusal("\n\nuser,tilte\n")
+        #expect(failure?.description.contains(":3: unknown heading") == true, "\(String(describing: failure))")
     }
 
     @Test("Tags of a row are told apart by their bytes")
@@ -294,18 +343,18 @@ struct TextFormTests {
     @Test(
         "The advice for a file that is not UTF-8 names an encoding only where the file shows it",
         arguments: [
-            (String.Encoding.utf16, true), (.utf16LittleEndian, true), (.utf16BigEndian, true), (.windowsCP1251, false),
+            (String.Encoding.utf16, "UTF-16"), (.utf16LittleEndian, "UTF-16LE"), (.utf16BigEndian, "UTF-16BE"),
+            (.windowsCP1251, "ENCODING"),
         ]
     )
-    func advice(encoding: String.Encoding, isUTF16: Bool) throws {
+    func advice(encoding: String.Encoding, name: String) throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).csv").path
         defer { try? FileManager.default.removeItem(atPath: path) }
         let text = "service,token,title\nios-apns,aa0001,Привет\n"
         try #require(text.data(using: encoding)).write(to: URL(filePath: path))
         let failure = #expect(throws: CommandFailure.self) { try InputFile(path, format: nil) }
         let sentence = try #require(failure?.description)
-        #expect(sentence.contains("iconv -f UTF-16 ") == isUTF16, "\(sentence)")
-        #expect(sentence.contains("iconv -f ENCODING ") == !isUTF16, "\(sentence)")
+        #expect(sentence.contains("iconv -f \(name) -t"), "\(sentence)")
         #expect(!sentence.contains("-f WINDOWS"), "\(sentence)")
     }
 

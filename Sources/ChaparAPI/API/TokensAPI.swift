@@ -61,6 +61,7 @@ package struct TokensAPI: Sendable {
         let directory = backend.ability
         let reader = TokenList.TokenReader(services: [directory.importedService], backend: backend.backend)
         var entries: [TokenList.Entry] = []
+        var warnings: [Finding] = []
         var application: String?
         var environment = TokenEnvironment.production
         var seen: Set<Int> = []
@@ -69,7 +70,7 @@ package struct TokensAPI: Sendable {
             seen.insert(field.rawValue)
             switch field {
             case .tokens:
-                entries = try reader.list(&scanner, &issues, "#/tokens", atMost: Self.largestImport)
+                entries = try reader.list(&scanner, &issues, &warnings, "#/tokens", atMost: Self.largestImport)
             case .application: application = try scanner.identifier(&issues, "#/application", limit: 256)
             case .environment:
                 guard let value = try scanner.identifier(&issues, "#/environment", limit: 32) else { return }
@@ -107,6 +108,7 @@ package struct TokensAPI: Sendable {
             writer.beginArray()
             for (entry, outcome) in zip(entries, outcomes) { Self.write(outcome, of: entry, to: &writer) }
             writer.endArray()
+            writer.warnings(warnings)
         }
     }
 

@@ -46,6 +46,7 @@ package struct TopicsAPI: Sendable {
             writer.beginArray()
             for (entry, outcome) in answered { Self.write(outcome, of: entry, to: &writer) }
             writer.endArray()
+            writer.warnings(list.warnings)
         }
     }
 

@@ -140,11 +140,14 @@ struct SendCommand: AsyncParsableCommand {
 
     private func send(_ base: JSONObject, through sender: any MessageSender, _ tally: SendTally) async throws {
         let isQuiet = input != nil && !form.isJSON && !dryRun
+        let source = input == "-" ? "stdin" : input
         let show: @Sendable ([SendResult]) -> Void = { [form] results in
             tally.add(results)
             for result in results {
                 // Among thousands of results, those that failed matter.
                 if isQuiet, result.ending == .sent || result.ending == .accepted { continue }
+                var result = result
+                result.file = source
                 form.isJSON ? Shell.print(result.json) : Shell.print(result.text)
                 if let request = result.request, !form.isJSON { Shell.print("         " + request.text) }
             }
@@ -163,7 +166,7 @@ struct SendCommand: AsyncParsableCommand {
         while let line = try file.next() {
             switch line.result {
             case .success(let request):
-                guard keepRepeats || seen.isNew(request, line: line.number) else { continue }
+                guard keepRepeats || seen.isNew(request, line: line.number, form: sender.form) else { continue }
                 batch.append(NumberedMessage(line: line.number, request: request))
             case .failure(let failure):
                 show([
@@ -172,7 +175,7 @@ struct SendCommand: AsyncParsableCommand {
                         recipient: "",
                         ending: .refused,
                         reason: "invalid_line",
-                        detail: "line \(line.number) \(failure.description)"
+                        detail: "\(source ?? input): line \(line.number) \(failure.description)"
                     )
                 ])
             }
@@ -184,7 +187,7 @@ struct SendCommand: AsyncParsableCommand {
         }
         if !batch.isEmpty { try await sender.send(batch, report: show) }
         bar.update(done: tally.total, fraction: file.size.map { _ in 1 }, isLast: true)
-        if let warning = seen.warning { Shell.complain(warning) }
+        if let warning = seen.warning { Shell.complain("\(source ?? input): \(warning)") }
     }
 
     private static func standardInput() throws -> String {

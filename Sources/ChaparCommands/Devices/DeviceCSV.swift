@@ -14,20 +14,20 @@ enum DeviceCSV {
     static let columns = texts + ["tags"] + services
 
     /// Throws for headings that have no meaning.
-    static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
+    static func check(_ headings: [String], _ place: String) throws(CommandFailure) {
         for (position, heading) in headings.enumerated() {
             guard columns.contains(heading) || TokenService.named(heading) != nil else {
                 let hint = CSVHeading.meant(by: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""
                 throw CommandFailure(
-                    "\(file):1: unknown heading \"\(heading)\". \(hint)Known: \(columns.joined(separator: ", ")).",
+                    "\(place): unknown heading \"\(heading)\". \(hint)Known: \(columns.joined(separator: ", ")).",
                     .usage
                 )
             }
             if headings[..<position].contains(heading) {
-                throw CommandFailure("\(file):1: the heading \"\(heading)\" stands twice", .usage)
+                throw CommandFailure("\(place): the heading \"\(heading)\" stands twice", .usage)
             }
         }
-        guard headings.contains("id") else { throw CommandFailure("\(file):1: there is no column id", .usage) }
+        guard headings.contains("id") else { throw CommandFailure("\(place): there is no column id", .usage) }
     }
 
     /// Returns the device of a row; an empty field sets nothing.

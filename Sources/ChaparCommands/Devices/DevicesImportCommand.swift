@@ -60,6 +60,9 @@ struct DevicesImportCommand: AsyncParsableCommand {
     /// The most bytes in one request, well below the API's default limit.
     private static let batchBytes = 4 << 20
 
+    /// The name of the input, for messages.
+    private var source: String { file == "-" ? "stdin" : file }
+
     /// The counts of devices that were created, replaced or refused so far.
     private struct Tally {
         var created = 0
@@ -98,7 +101,12 @@ struct DevicesImportCommand: AsyncParsableCommand {
                     }
                 case .failure(let failure):
                     tally.refused += 1
-                    refuse(line.number, id: nil, "invalid_line", "line \(line.number) \(failure.description)")
+                    refuse(
+                        line.number,
+                        id: nil,
+                        "invalid_line",
+                        "\(source): line \(line.number) \(failure.description)"
+                    )
                 }
                 guard batch.lines.count >= Self.batchSize || batch.bytes.count >= Self.batchBytes else { continue }
                 try await put(&batch, devices, &tally)
@@ -160,7 +168,12 @@ struct DevicesImportCommand: AsyncParsableCommand {
         for (line, item) in zip(lines, answer.json["devices"]?.arrayValue ?? []) {
             guard let problem = item["problem"] else { continue }
             let answer = GatewayClient.Answer(status: 422, json: problem)
-            refuse(line, id: item["id"]?.stringValue, answer.code ?? "refused", "line \(line): \(answer.problem)")
+            refuse(
+                line,
+                id: item["id"]?.stringValue,
+                answer.code ?? "refused",
+                "\(source): line \(line): \(answer.problem)"
+            )
         }
     }
 

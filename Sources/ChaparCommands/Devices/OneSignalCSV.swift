@@ -22,22 +22,22 @@ enum OneSignalCSV {
     private static let attributes = ["device_os": "os_version", "device_model": "model", "country": "country"]
 
     /// Throws for headings that are not those of an export; unknown columns are left out.
-    static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
+    static func check(_ headings: [String], _ place: String) throws(CommandFailure) {
         for needed in ["id", "identifier", "device_type"] where !headings.contains(needed) {
             throw CommandFailure(
-                "\(file):1: there is no column \(needed), so it is not OneSignal's export of subscriptions",
+                "\(place): there is no column \(needed), so it is not OneSignal's export of subscriptions",
                 .usage
             )
         }
         guard headings.contains("invalid_identifier") || headings.contains("notification_types") else {
             throw CommandFailure(
-                "\(file):1: there is neither invalid_identifier nor notification_types, so nothing says who unsubscribed: "
+                "\(place): there is neither invalid_identifier nor notification_types, so nothing says who unsubscribed: "
                     + "export again, all columns",
                 .usage
             )
         }
         for (position, heading) in headings.enumerated() where headings[..<position].contains(heading) {
-            throw CommandFailure("\(file):1: the heading \"\(heading)\" stands twice", .usage)
+            throw CommandFailure("\(place): the heading \"\(heading)\" stands twice", .usage)
         }
     }
 

@@ -10,17 +10,17 @@ enum CSVRow {
     private static let names = audience + content + options + ["badge", "ttl", "app", "route", "backend"]
 
     /// Throws for headings that have no meaning.
-    static func check(_ headings: [String], _ file: String) throws(CommandFailure) {
+    static func check(_ headings: [String], _ place: String) throws(CommandFailure) {
         for heading in headings where !names.contains(heading) && !heading.hasPrefix("data.") {
             let hint = CSVHeading.meant(by: heading, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
             throw CommandFailure(
-                "\(file):1: unknown heading \"\(heading)\". \(hint)Known: \(names.joined(separator: ", ")), data.NAME.",
+                "\(place): unknown heading \"\(heading)\". \(hint)Known: \(names.joined(separator: ", ")), data.NAME.",
                 .usage
             )
         }
         var seen: Set<String> = []
         for heading in headings where !seen.insert(heading).inserted {
-            throw CommandFailure("\(file):1: the heading \"\(heading)\" stands twice", .usage)
+            throw CommandFailure("\(place): the heading \"\(heading)\" stands twice", .usage)
         }
     }
 

@@ -21,6 +21,14 @@ struct DirectSender: MessageSender {
         self.preview = preview
     }
 
+    func form(of token: DeviceToken) -> DeviceToken {
+        do throws(InvalidToken) {
+            return try snapshot.backends.lazy.map(\.backend).checked(token)
+        } catch {
+            return token
+        }
+    }
+
     func close() async {
         for configured in snapshot.backends { await configured.backend.shutdown(grace: .seconds(2)) }
     }

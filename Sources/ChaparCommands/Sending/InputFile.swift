@@ -23,7 +23,7 @@ struct InputFile {
 
     /// The meaning of the rows of a CSV file.
     struct Rows {
-        /// Throws for headings that have no meaning; gets the file's name for its message.
+        /// Throws for headings that have no meaning; gets the file's name with the line for its message.
         var check: ([String], String) throws(CommandFailure) -> Void
         /// Makes the object of a row with these headings.
         var object: ([String], [String]) throws(CommandFailure) -> JSONObject
@@ -198,10 +198,10 @@ struct InputFile {
     /// Reads the headings and tells by them what separates the columns; returns false when there are none.
     private mutating func readHeadings() throws(CommandFailure) -> Bool {
         separator = UInt8(ascii: ",")
-        guard var first = try record() else { return false }
+        guard var first = try rowWithText() else { return false }
         if let named = CSV.separator(namedBy: first.text) {
             separator = named
-            guard let second = try record() else { return false }
+            guard let second = try rowWithText() else { return false }
             first = second
         } else {
             separator = CSV.separator(of: first.text)
@@ -209,8 +209,17 @@ struct InputFile {
         if let mark = first.openMark { throw CommandFailure("\(name):\(mark): \(openMark(from: mark))", .usage) }
         let fields = CSV.fields(first.text, separator: separator).map { $0.trimmingCharacters(in: .whitespaces) }
         headings = fields
-        try rows.check(fields, name)
+        try rows.check(fields, "\(name):\(first.line)")
         return true
+    }
+
+    /// Reads the next record that is not blank and not separators alone, as spreadsheets write empty rows.
+    private mutating func rowWithText() throws(CommandFailure) -> Record? {
+        while let record = try record() {
+            let isEmpty = record.text.allSatisfy { $0.isWhitespace || ",;\"".contains($0) }
+            if record.openMark != nil || !isEmpty { return record }
+        }
+        return nil
     }
 
     private func request(json line: String) -> Result<JSONObject, CommandFailure> {
@@ -232,7 +241,7 @@ struct InputFile {
         guard row.values.count == headings.count else {
             let count = row.values.count
             return .failure(
-                CommandFailure("has \(count) fields, the first line has \(headings.count)\(reach)", .usage)
+                CommandFailure("has \(count) fields, the line of headings has \(headings.count)\(reach)", .usage)
             )
         }
         if let faulty = row.faulty {

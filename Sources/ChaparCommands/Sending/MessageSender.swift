@@ -1,3 +1,4 @@
+import Foundation
 import ChaparCore
 
 /// The target of `chapar send`: the platforms themselves, or a gateway.
@@ -10,8 +11,20 @@ protocol MessageSender: Sendable {
     /// Throws when it makes no sense to go on, such as for a key that the gateway refuses.
     func send(_ messages: [NumberedMessage], report: @escaping @Sendable ([SendResult]) -> Void) async throws
 
+    /// Returns a token in the form in which its platform gets it; one that is no token as it is.
+    func form(of token: DeviceToken) -> DeviceToken
+
     /// Closes the connections.
     func close() async
+}
+
+extension MessageSender {
+    /// The form for a sender without the platforms' plugins: no blanks around it, Apple's hexadecimal in lower case.
+    func form(of token: DeviceToken) -> DeviceToken {
+        let text = token.value.trimmingCharacters(in: .whitespacesAndNewlines)
+        let isHexadecimal = token.service == .iOSAPNs && text.allSatisfy { $0.isASCII && $0.isHexDigit }
+        return DeviceToken(isHexadecimal ? text.lowercased() : text, service: token.service)
+    }
 }
 
 /// A request of the API with the line of the input it came from.

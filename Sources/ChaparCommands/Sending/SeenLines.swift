@@ -25,8 +25,10 @@ struct SeenLines {
     private var last = 0
 
     /// Returns whether no line before asked for the same, and remembers the request.
-    mutating func isNew(_ request: JSONObject, line: Int) -> Bool {
-        let key = Key(JSONValue.object(request).bytes)
+    ///
+    /// Tokens are compared in the form that `form` gives them: an export can hold one in two spellings.
+    mutating func isNew(_ request: JSONObject, line: Int, form: (DeviceToken) -> DeviceToken) -> Bool {
+        let key = Key(JSONValue.object(Self.normalised(request, form)).bytes)
         if keys.contains(key) {
             if repeats == 0 { first = line }
             (repeats, last) = (repeats + 1, line)
@@ -34,6 +36,25 @@ struct SeenLines {
         }
         if keys.count < Self.maximum { keys.insert(key) }
         return true
+    }
+
+    /// Returns the request with the tokens that it addresses in the form of their platform.
+    private static func normalised(_ request: JSONObject, _ form: (DeviceToken) -> DeviceToken) -> JSONObject {
+        guard var audience = request["to"]?.objectValue, let tokens = audience["tokens"]?.arrayValue else {
+            return request
+        }
+        audience["tokens"] = .array(
+            tokens.map { token in
+                guard var members = token.objectValue, let value = members["token"]?.stringValue,
+                    let service = members["service"]?.stringValue
+                else { return token }
+                members["token"] = .string(form(DeviceToken(value, service: TokenService(rawValue: service))).value)
+                return .object(members)
+            }
+        )
+        var request = request
+        request["to"] = .object(audience)
+        return request
     }
 
     /// The sentence about lines that were left out; nil without any.

@@ -22,6 +22,8 @@ struct SendResult: Sendable {
 
     /// The line of the input; 1 for a message of the command line.
     var line: Int
+    /// The input's name; nil for a message of the command line.
+    var file: String?
     /// The recipient, `service:token`; empty when the message was refused as a whole.
     var recipient: String
     /// How it ended.
@@ -42,6 +44,7 @@ struct SendResult: Sendable {
     /// One line for scripts.
     var json: JSONValue {
         var object: JSONObject = ["line": .integer(Int64(line)), "outcome": .string(ending.rawValue)]
+        object["file"] = file.map { .string($0) }
         if !recipient.isEmpty { object["recipient"] = .string(recipient) }
         object["backend"] = backend.map { .string($0) }
         object["id"] = id.map { .string($0) }
@@ -63,7 +66,9 @@ struct SendResult: Sendable {
             case .unknown: Shell.paint("unknown", .yellow)
             case .preview: Shell.paint("preview", .dim)
             }
-        var parts = [label, recipient.isEmpty ? "line \(line)" : Self.short(recipient)]
+        let place = file.map { "\($0): line \(line)" }
+        var parts = [label, recipient.isEmpty ? place ?? "line \(line)" : Self.short(recipient)]
+        if !recipient.isEmpty, let place { parts.append(place) }
         if let backend { parts.append("via \(backend)") }
         if let status { parts.append("\(status)") }
         if let reason { parts.append(reason) }

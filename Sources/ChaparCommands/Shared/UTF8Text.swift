@@ -1,4 +1,5 @@
 import Foundation
+import ChaparGateway
 
 /// Checks that text of a file or of stdin is UTF-8.
 ///
@@ -8,7 +9,7 @@ enum UTF8Text {
     /// Returns the text of a whole file, or of stdin, without a byte order mark at its beginning; `name` is for the
     /// error.
     static func whole(_ bytes: Data, of name: String) throws(CommandFailure) -> String {
-        guard !isUTF16(bytes) else { throw refusal(name, 1, isUTF16: true) }
+        if let encoding = UTF16Form(of: bytes) { throw refusal(name, 1, encoding) }
         var lines: [String] = []
         var wrong = WrongLines()
         for line in bytes.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
@@ -49,27 +50,22 @@ enum UTF8Text {
     static func line(_ bytes: some Collection<UInt8>, _ number: Int, of name: String) throws(CommandFailure) -> String {
         let hasMark = number == 1 && bytes.starts(with: [0xEF, 0xBB, 0xBF])
         let rest = bytes.dropFirst(hasMark ? 3 : 0)
-        let looksForeign = number == 1 && isUTF16(rest)
-        guard !looksForeign, let text = String(validating: rest, as: UTF8.self) else {
-            throw refusal(name, number, isUTF16: looksForeign)
+        let encoding = number == 1 ? UTF16Form(of: rest) : nil
+        guard encoding == nil, let text = String(validating: rest, as: UTF8.self) else {
+            throw refusal(name, number, encoding)
         }
         return text
     }
 
-    /// Returns whether text with this beginning is UTF-16: by its byte order mark, or by the zero bytes beside its
-    /// Latin letters.
-    private static func isUTF16(_ beginning: some Collection<UInt8>) -> Bool {
-        beginning.starts(with: [0xFF, 0xFE]) || beginning.starts(with: [0xFE, 0xFF]) || beginning.contains(0)
-    }
-
-    private static func refusal(_ name: String, _ line: Int, isUTF16: Bool) -> CommandFailure {
+    private static func refusal(_ name: String, _ line: Int, _ encoding: UTF16Form?) -> CommandFailure {
         let way =
-            isUTF16
-            ? "it looks like UTF-16 (\"Unicode text\"). Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it: "
-                + "iconv -f UTF-16 -t UTF-8"
-            : "so letters would be lost. Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it with the name "
-                + "of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for example WINDOWS-1251 (Russian), "
-                + "WINDOWS-1256 (Persian, Arabic) or WINDOWS-1252 (Western Europe)"
+            encoding.map {
+                "it looks like UTF-16 (\"Unicode text\"). Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or "
+                    + "convert it: iconv -f \($0.rawValue) -t UTF-8"
+            }
+            ?? "so letters would be lost. Save the file as UTF-8 (in a spreadsheet: \"CSV UTF-8\"), or convert it with the name "
+            + "of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for example WINDOWS-1251 (Russian), "
+            + "WINDOWS-1256 (Persian, Arabic) or WINDOWS-1252 (Western Europe)"
         return CommandFailure("\(name):\(line): is not text in UTF-8, \(way)", .usage)
     }
 }

@@ -168,16 +168,16 @@ struct ConfigDocument {
 
     /// Returns the problem of a text that is not UTF-8; the encoding of 8-bit text cannot be named.
     private func foreign(_ text: [UInt8]) -> UnreadableDocument {
-        let marks: [[UInt8]] = [[0xFF, 0xFE], [0xFE, 0xFF]]
-        let isUTF16 = text.prefix(4).contains(0) || marks.contains { text.starts(with: $0) }
+        let encoding = UTF16Form(of: text.prefix(4))
         let lines = text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false)
-        let wrong = isUTF16 ? 0 : lines.firstIndex { String(validating: $0, as: UTF8.self) == nil } ?? 0
+        let wrong = encoding != nil ? 0 : lines.firstIndex { String(validating: $0, as: UTF8.self) == nil } ?? 0
         var wrongText = self.fault("is not text in UTF-8", line: wrong + 1, column: 1)
         wrongText.issue.fix =
-            isUTF16
-            ? "It looks like UTF-16: save it as UTF-8, or convert it: iconv -f UTF-16 -t UTF-8."
-            : "Save it as UTF-8, or convert it with the name of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for "
-                + "example WINDOWS-1252 (Western Europe)."
+            encoding.map {
+                "It looks like UTF-16: save it as UTF-8, or convert it: iconv -f \($0.rawValue) -t UTF-8."
+            }
+            ?? "Save it as UTF-8, or convert it with the name of its own encoding: iconv -f ENCODING -t UTF-8, where ENCODING is for "
+            + "example WINDOWS-1252 (Western Europe)."
         return wrongText
     }
 
@@ -189,8 +189,18 @@ struct ConfigDocument {
         return line.dropFirst(max(0, mark.column - 1)).first == "\t"
     }
 
+    /// Whether YAML stopped at the brace of a `${NAME}` without quotation marks within braces or brackets.
+    private func isBareVariable(at mark: Mark, in text: String) -> Bool {
+        let lines = text.split(omittingEmptySubsequences: false) { $0.isNewline }
+        guard mark.line > 0, mark.line <= lines.count else { return false }
+        return lines[mark.line - 1].unicodeScalars.dropFirst(max(0, mark.column - 2)).starts(with: "${".unicodeScalars)
+    }
+
     private func fault(_ error: any Error, in text: String) -> UnreadableDocument {
         switch error as? YamlError {
+        case .parser(_, _, let mark, _) where isBareVariable(at: mark, in: text):
+            let way = "within { } or [ ] a variable needs quotation marks. Write \"${NAME}\" in place of ${NAME}"
+            return fault("is not valid YAML: \(way)", mark)
         case .scanner(_, let problem, let mark, _)
         where problem.contains("cannot start any token") && isTab(at: mark, in: text):
             return fault("is not valid YAML: a tab stands where only spaces may. Indent with spaces", mark)

@@ -21,10 +21,22 @@ struct UnreadableFileTests {
     }
 
     @Test(
+        "A variable without quotation marks within braces or brackets is named as the fault",
+        arguments: [
+            "ios: { kind: sample, token: ${TOKEN} }", "ios: [${TOKEN}, b]", "ios: { token: ${TOKEN}, kind: x }",
+        ]
+    )
+    func bareVariable(line: String) throws {
+        let said = try mistake(Data("backends:\n  \(line)\n".utf8))
+        #expect(said.hasPrefix("c.yaml:2:") && said.contains("Write \"${NAME}\" in place of ${NAME}"), "\(said)")
+        #expect(try !mistake(Data("backends:\n  ios: { kind: sample\nlog: {}\n".utf8)).contains("${NAME}"))
+    }
+
+    @Test(
         "Text in another encoding is refused with its line and the way to convert it",
         arguments: [
-            (String.Encoding.utf16, 1, "-f UTF-16 -t UTF-8"), (.utf16LittleEndian, 1, "-f UTF-16 -t UTF-8"),
-            (.utf16BigEndian, 1, "-f UTF-16 -t UTF-8"), (.isoLatin1, 2, "-f ENCODING -t UTF-8"),
+            (String.Encoding.utf16, 1, "-f UTF-16 -t UTF-8"), (.utf16LittleEndian, 1, "-f UTF-16LE -t UTF-8"),
+            (.utf16BigEndian, 1, "-f UTF-16BE -t UTF-8"), (.isoLatin1, 2, "-f ENCODING -t UTF-8"),
         ]
     )
     func encodings(encoding: String.Encoding, line: Int, way: String) throws {

@@ -24,6 +24,8 @@ struct TokenList: Sendable {
     var entries: [Entry] = []
     /// The number of devices without a token that the backend accepts.
     var missed = 0
+    /// The warning about tokens that the request names twice.
+    var warnings: [Finding] = []
 
     /// The tokens without their origin.
     var tokens: [DeviceToken] { entries.map(\.token) }
@@ -55,6 +57,7 @@ struct TokenList: Sendable {
         of services: [TokenService]
     ) async throws(Problem) {
         var tokens: [Entry] = []
+        var warnings: [Finding] = []
         var names: [String] = []
         var kind: Field?
         var fields = 0
@@ -65,7 +68,8 @@ struct TokenList: Sendable {
             guard fields == 1 else { return try scanner.skip() }
             kind = field
             switch field {
-            case .tokens: tokens = try reader.list(&scanner, &issues, "#/tokens", atMost: Self.maximum)
+            case .tokens:
+                tokens = try reader.list(&scanner, &issues, &warnings, "#/tokens", atMost: Self.maximum)
             case .devices, .users: names = try Self.names(&scanner, &issues, "#/\(Field.names[field.rawValue])")
             }
         } check: { issues in
@@ -74,6 +78,7 @@ struct TokenList: Sendable {
             if fields > 1 { issues.add("#", "audience_ambiguous", "Give exactly one of \(names).") }
         }
         entries = tokens
+        self.warnings = warnings
         if let kind, kind != .tokens {
             try await lookUp(names, kind, endpoint.state.devices, backend.app, backend.name, services)
         }
@@ -160,16 +165,18 @@ struct TokenList: Sendable {
         /// The backend that checks their form.
         let backend: any PushBackend
 
-        /// Reads an array of tokens, each once.
+        /// Reads an array of tokens, each once; a warning counts the repeats.
         func list(
             _ scanner: inout JSONScanner,
             _ issues: inout RequestIssues,
+            _ warnings: inout [Finding],
             _ pointer: String,
             atMost most: Int
         ) throws(JSONSyntaxError) -> [Entry] {
             var entries: [Entry] = []
             var seen: Set<DeviceToken> = []
             var count = 0
+            var (repeats, first) = (0, 0)
             let isArray = try scanner.elements(&issues, pointer) { (scanner, issues, index) throws(JSONSyntaxError) in
                 count = index + 1
                 guard count <= most else { return try scanner.skip() }
@@ -177,8 +184,16 @@ struct TokenList: Sendable {
                 if seen.insert(token).inserted {
                     entries.append(Entry(token: token, index: index))
                 } else {
-                    issues.add("\(pointer)/\(index)", "repeated_token", "The same token stands here twice.")
+                    if repeats == 0 { first = index }
+                    repeats += 1
                 }
+            }
+            if repeats > 0 {
+                let detail =
+                    repeats == 1
+                    ? "This token is named before: it is used once."
+                    : "From here on \(repeats) tokens are named before: each is used once."
+                warnings.append(Finding(pointer: "\(pointer)/\(first)", code: "repeated_token", detail: detail))
             }
             if isArray { TokenList.checkCount(count, most, pointer, &issues) }
             return entries
@@ -298,6 +313,13 @@ extension SyncEndpoint {
 }
 
 extension JSONWriter {
+    /// Writes the warnings about a list of tokens; nothing without any.
+    mutating func warnings(_ warnings: [Finding]) {
+        guard !warnings.isEmpty else { return }
+        name("warnings")
+        findings(warnings)
+    }
+
     /// Writes the members that identify a token of a request: its index, its device if it was registered, its service
     /// and fingerprint.
     mutating func members(of entry: TokenList.Entry) {

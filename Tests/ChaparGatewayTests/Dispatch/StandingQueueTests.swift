@@ -92,6 +92,7 @@ struct StandingQueueTests {
                 devices: nil,
                 operations: nil,
                 tokenInvalidation: invalidation,
+                campaigns: nil,
                 time: rig.time,
                 clock: WallClock(rig.time),
                 observer: SilentObserver(),

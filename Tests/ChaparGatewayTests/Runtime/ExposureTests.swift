@@ -34,6 +34,7 @@ struct ExposureTests {
                 outbox: { nil }
             ) { stored in try NotificationContent.decode(stored) },
             operations: OutboxRelay(state: state, metrics: metrics, logger: quiet),
+            fanOut: nil,
             notices: EventSink(),
             webhooks: WebhookRelay(state: state, metrics: metrics, logger: quiet),
             metrics: metrics,

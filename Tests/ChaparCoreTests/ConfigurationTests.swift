@@ -203,6 +203,18 @@ struct ConfigurationTests {
         #expect(!section.report.issues.map(\.description).joined().contains("planted"))
     }
 
+    @Test(
+        "A SOCKS proxy is told as one",
+        arguments: ["socks5://u:planted@proxy.example:1080", "SOCKS5H://proxy.example"]
+    )
+    func socks(text: String) {
+        let section = Self.one(text)
+        #expect(section.proxy("key")?.endpoint == nil)
+        let said = section.report.issues.map(\.description).joined()
+        #expect(said.contains("is a SOCKS proxy") && said.contains("http://host:port"), "\(said)")
+        #expect(!said.contains("planted"))
+    }
+
     @Test("A credential may stand in the place of its file's name; neither a report nor a mistake shows it")
     func credentialInPlaceOfFile() {
         let whole = "-----BEGIN PRIVATE KEY-----\nplanted\n-----END PRIVATE KEY-----"

@@ -1,10 +1,13 @@
 package import ChaparDelivery
 package import NIOSSL
 
+/// A private key of another certificate.
+package struct ForeignKey: Error {}
+
 extension GatewayConfiguration.TLS {
     /// Makes the TLS context for connections.
     ///
-    /// Throws when a file is not valid PEM of its kind, or the key belongs to another certificate.
+    /// Throws when a file is not valid PEM of its kind, and ``ForeignKey`` when the key belongs to another certificate.
     package func context() throws -> NIOSSLContext {
         let chain = try NIOSSLCertificate.fromPEMBytes(certificates).map { NIOSSLCertificateSource.certificate($0) }
         let key = try NIOSSLPrivateKey(bytes: key, format: .pem)
@@ -15,6 +18,10 @@ extension GatewayConfiguration.TLS {
             tls.trustRoots = .certificates(try NIOSSLCertificate.fromPEMBytes(clientAuthorities))
             tls.certificateVerification = .noHostnameVerification
         }
-        return try NIOSSLContext(configuration: tls)
+        do {
+            return try NIOSSLContext(configuration: tls)
+        } catch NIOSSLError.failedToLoadPrivateKey {
+            throw ForeignKey()  // The key itself was read above.
+        }
     }
 }

@@ -4,9 +4,12 @@ extension ConfigSection {
         record(key, "address")
         guard let text = string(key) else { return nil }
         guard let proxy = HTTPProxyCredentials.divide(text) else {
+            let isSOCKS = text.lowercased().hasPrefix("socks")
             reject(
                 key,
-                "is not the address of an HTTP proxy",
+                isSOCKS
+                    ? "is a SOCKS proxy; only HTTP proxies (CONNECT) are supported"
+                    : "is not the address of an HTTP proxy",
                 fix:
                     "Write http://host:port or http://user:password@host:port; in user and password %3A stands for a colon."
             )

@@ -81,6 +81,12 @@ public final class ConfigSection {
     /// Whether the key has a value in the file; asking counts the key as known.
     public func has(_ key: String) -> Bool { node(key) != nil }
 
+    /// Returns a path as the file has it, for messages; nil when the key is absent or has no text of one line.
+    package func pathAsWritten(_ key: String) -> String? {
+        guard case .scalar(let text) = node(key)?.value, !text.contains(where: \.isNewline) else { return nil }
+        return text
+    }
+
     /// Whether the key has a map in the file, for keys that take a text or a map.
     public func holdsMap(_ key: String) -> Bool {
         if case .map = entries.first(where: { $0.key == key })?.node.value { true } else { false }

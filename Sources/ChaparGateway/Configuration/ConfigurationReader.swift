@@ -277,6 +277,7 @@ struct ConfigurationReader {
             section.missing("certificate_file", "the server's certificate, a PEM file")
         }
         if !section.has("key_file") { section.missing("key_file", "the certificate's private key, a PEM file") }
+        let names = ["certificate_file", "key_file"].map { section.pathAsWritten($0) ?? $0 }
         let certificates = section.certificates("certificate_file")
         let key = section.privateKey("key_file")
         let authorities = section.certificates("client_ca_file")
@@ -289,6 +290,12 @@ struct ConfigurationReader {
         )
         do {
             _ = try tls.context()
+        } catch is ForeignKey {
+            section.reject(
+                "key_file",
+                "is the key of another certificate: \(names[1]) does not belong to \(names[0])",
+                fix: "Give the key with which the certificate was asked for; the file begins with the server's own."
+            )
         } catch {
             section.reject(
                 "certificate_file",

@@ -109,7 +109,11 @@ struct DamageTests {
             ),
             (
                 "DELETE FROM grdb_migrations WHERE identifier = '14 records'",
-                "has another form than this program gives it"
+                "its list of steps (grdb_migrations) lacks 14 records"
+            ),
+            (
+                "DELETE FROM grdb_migrations WHERE identifier = '18 campaigns'",
+                "its list of steps (grdb_migrations) lacks 18 campaigns"
             ),
             (
                 "UPDATE grdb_migrations SET identifier = '6 arrivals%5 op' WHERE identifier = '6 arrivals'",

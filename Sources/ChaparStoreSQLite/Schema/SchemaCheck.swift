@@ -33,6 +33,12 @@ enum SchemaCheck {
         defer { try? model.close() }
         try migrator.migrate(model, upTo: last)
         let (expected, found) = (try model.read(entries), try entries(db))
+        if last != migrator.migrations.last {
+            // What only a step makes that the list lacks: the step would fail over it.
+            try migrator.migrate(model)
+            let later = try model.read(entries).keys.filter { expected[$0] == nil }
+            if later.contains(where: { found[$0] != nil }) { try requireSteps(applied) }
+        }
         // Tables first: with a table its indexes and triggers are gone.
         let parts = expected.sorted {
             ($0.key.kind != "table" ? 1 : 0, $0.key.name) < ($1.key.kind != "table" ? 1 : 0, $1.key.name)

@@ -54,7 +54,7 @@ public struct WebPushOptions: Sendable {
     ///
     /// A host that only `any` or a domain lets through must have public addresses.
     ///
-    /// - Throws: ``PushError/Code/invalidRequest`` for an entry that is none of these.
+    /// - Throws: `PushError` with the code `invalidRequest` for an entry that is none of these.
     public mutating func allow(hosts entries: [String]) throws(PushError) {
         var hosts = WebPushHosts()
         for entry in entries {

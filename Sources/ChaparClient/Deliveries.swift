@@ -105,7 +105,7 @@ extension PushBackend {
     /// - Parameters:
     ///   - notification: The message. Its time to live counts from the first outcome that is asked for.
     ///   - recipients: The recipients.
-    ///   - language: The language tag of all of them, as for ``ChaparCore/PushBackend/send(_:to:language:)``.
+    ///   - language: The language tag of all of them, as for `send(_:to:language:)`.
     ///   - window: The recipients that are sent to at a time; at least one.
     /// - Returns: The outcomes, in the order of the recipients.
     public func deliveries(

@@ -219,7 +219,7 @@ struct ConfigurationKeys {
 
     /// Maps whose keys are names of the user's own.
     private static let named: Set<String> = [
-        "apps", "release_notes.apps", "release_notes.apps.NAME.sources", "release_notes.apps.NAME.ui",
+        "apps", "lists", "release_notes.apps", "release_notes.apps.NAME.sources", "release_notes.apps.NAME.ui",
         "backends.chabok.display.channels",
     ]
 
@@ -278,7 +278,7 @@ struct ConfigurationKeys {
     func isCovered(_ key: String) -> Bool {
         let parts = key.split(separator: ".", maxSplits: 2).map(String.init)
         if all.contains(where: { $0.path.hasPrefix(key + ".") || $0.path.hasPrefix(key + "[].") }) { return true }
-        guard parts.count == 3, parts[0] == "backends" else { return key == "apps.NAME" }
+        guard parts.count == 3, parts[0] == "backends" else { return ["apps.NAME", "lists.NAME"].contains(key) }
         return Self.isCommon(parts[2], common) && !key.hasPrefix("backends.altcraft.auth.")
             || key.hasPrefix("backends.idpush.onesignal.")
     }

@@ -15,9 +15,7 @@ extension Gateway {
     /// }
     /// ```
     ///
-    /// It is
-    /// ``assemble(_:store:knownKinds:notices:time:metrics:servesAPI:credentials:build:logger:onListening:)`` with what
-    /// most programs need.
+    /// It is `assemble` with what most programs need.
     ///
     /// - Parameters:
     ///   - store: An open store; the gateway closes it when it ends.

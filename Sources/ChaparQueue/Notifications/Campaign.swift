@@ -3,10 +3,10 @@ public import Foundation
 
 /// A notification whose recipients are an audience: what was accepted, and how far its fan-out is.
 ///
-/// The gateway decides what happens to it (``next(at:node:load:bound:)``), and a store keeps it as one value with a
-/// ``version``: it takes a change only of the version that it has. A window's deliveries, its counters and its cursor
-/// are one commit (``CampaignWrite``), so a window that was not committed has left nothing, and none is written twice,
-/// whichever nodes try it.
+/// The gateway decides what happens to it (`next`), and a store keeps it as one value with a ``version``: it takes a
+/// change only of the version that it has. A window's deliveries, its counters and its cursor are one commit
+/// (``CampaignWrite``), so a window that was not committed has left nothing, and none is written twice, whichever nodes
+/// try it.
 public struct Campaign: Sendable, Hashable {
     /// The phase of a campaign.
     public enum Phase: Int64, Sendable, Hashable, CaseIterable {

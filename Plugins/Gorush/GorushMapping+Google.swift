@@ -127,6 +127,6 @@ extension GorushMapping {
         guard let text = value?.stringValue, text.hasSuffix("s"), let seconds = Double(text.dropLast()),
             seconds >= 0, seconds <= Double(GorushOptions.longestLife)
         else { return nil }
-        return Int64(seconds.rounded(.up))
+        return Int64(clamping: seconds.rounded(.up))
     }
 }

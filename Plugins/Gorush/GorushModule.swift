@@ -93,7 +93,7 @@ public struct GorushModule: GatewayModule {
         let parts = [problem.title, problem.detail].compactMap { $0 } + fields
         var answer = Self.refusal(problem.status, parts.joined(separator: ". "))
         if let wait = problem.retryAfter {
-            let seconds = max(1, wait.components.seconds + (wait.components.attoseconds > 0 ? 1 : 0))
+            let seconds = max(1, wait.components.seconds.adding(clamping: wait.components.attoseconds > 0 ? 1 : 0))
             answer.headers.append(HTTPHeader("retry-after", String(seconds)))
         }
         return answer
@@ -115,7 +115,7 @@ public struct GorushModule: GatewayModule {
         let mapping = GorushMapping(
             options: options,
             backends: Set(gate.backends),
-            now: Int64(Date().timeIntervalSince1970),
+            now: Int64(clamping: Date().timeIntervalSince1970),
             problem: gate.problem(with:)
         )
         let mapped = entries.map { mapping.map($0) }

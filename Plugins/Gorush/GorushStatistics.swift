@@ -69,9 +69,9 @@ struct GorushStatistics {
         let uptime = max(0, now.timeIntervalSince1970 - started)
         return [
             "pid": .integer(Int64(ProcessInfo.processInfo.processIdentifier)),
-            "hostname": .string(Self.host), "uptime": .string("\(Int64(uptime))s"),
+            "hostname": .string(Self.host), "uptime": .string("\(Int64(clamping: uptime))s"),
             "uptime_sec": .double(uptime), "time": .string(RFC3339.string(now)),
-            "unixtime": .integer(Int64(now.timeIntervalSince1970)), "status_code_count": .object(codes),
+            "unixtime": .integer(Int64(clamping: now.timeIntervalSince1970)), "status_code_count": .object(codes),
             "total_status_code_count": .object(codes), "count": .integer(count), "total_count": .integer(count),
             "total_response_time": .string("\(seconds)s"), "total_response_time_sec": .double(seconds),
             "average_response_time": .string("\(count > 0 ? seconds / Double(count) : 0)s"),

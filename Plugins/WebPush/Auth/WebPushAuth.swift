@@ -75,7 +75,10 @@ final class WebPushAuth: Sendable {
         var claims = JSONWriter(capacity: 160)
         claims.beginObject()
         claims.field("aud", "\(origin)")
-        claims.field("exp", Int64(clamping: now.timeIntervalSince1970).adding(clamping: Int64(lifetime.inSeconds)))
+        claims.field(
+            "exp",
+            Int64(clamping: now.timeIntervalSince1970).adding(clamping: Int64(clamping: lifetime.inSeconds))
+        )
         claims.field("sub", subject)
         claims.endObject()
         do {

@@ -47,7 +47,7 @@ enum WebPushEncryption {
         var body: [UInt8] = []
         body.reserveCapacity(plaintext.count + overhead)
         body += salt
-        withUnsafeBytes(of: UInt32(recordSize).bigEndian) { body += $0 }
+        withUnsafeBytes(of: UInt32(clamping: recordSize).bigEndian) { body += $0 }
         body.append(pointBytes)
         body += point
         body += box.ciphertext

@@ -305,7 +305,8 @@ package struct DeadLetterAPI: Sendable {
             guard isWhole else { break }
             progress.last = found.delivery.id
         }
-        let next = isWhole ? selection.next : progress.last ?? selection.found.first.map { $0.delivery.id + 1 }
+        let next =
+            isWhole ? selection.next : progress.last ?? selection.found.first.map { $0.delivery.id.adding(clamping: 1) }
         let (matched, done) = (selection.found.count, progress)
         return audited(selection, order.isDryRun ? .ok : .accepted) { writer in
             writer.field("matched", matched)

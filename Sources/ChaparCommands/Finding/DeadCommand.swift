@@ -190,11 +190,11 @@ struct DeadResendCommand: AsyncParsableCommand {
         try await DevicesClient.use(gateway) { devices in
             try await devices.postAll("/v1/deliveries/resend", request) { answer in
                 if form.isJSON { return Shell.print(answer) }
-                matched += answer["matched"]?.integerValue ?? 0
-                resent += answer["resent"]?.integerValue ?? 0
-                copies += answer["possible_second_copies"]?.integerValue ?? 0
+                matched = matched.adding(clamping: answer["matched"]?.integerValue ?? 0)
+                resent = resent.adding(clamping: answer["resent"]?.integerValue ?? 0)
+                copies = copies.adding(clamping: answer["possible_second_copies"]?.integerValue ?? 0)
                 for (reason, count) in answer["left_out"]?.objectValue?.members ?? [] {
-                    leftOut[reason, default: 0] += count.integerValue ?? 0
+                    leftOut[reason] = (leftOut[reason] ?? 0).adding(clamping: count.integerValue ?? 0)
                 }
             }
         }
@@ -238,7 +238,8 @@ struct DeadAcknowledgeCommand: AsyncParsableCommand {
         try await DevicesClient.use(gateway) { devices in
             try await devices.postAll("/v1/deliveries/acknowledge", request) { answer in
                 if form.isJSON { return Shell.print(answer) }
-                count += answer[undo ? "brought_back" : "acknowledged"]?.integerValue ?? 0
+                let name = undo ? "brought_back" : "acknowledged"
+                count = count.adding(clamping: answer[name]?.integerValue ?? 0)
             }
         }
         guard !form.isJSON else { return }

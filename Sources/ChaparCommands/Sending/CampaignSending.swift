@@ -50,8 +50,8 @@ struct CampaignFollower {
             let audience = campaign["audience"]
             let phase = audience?["phase"]?.stringValue
             let counts = campaign["counts"]?.objectValue
-            let waiting = ["queued", "scheduled", "sending", "retrying"].reduce(0) {
-                $0 + (counts?[$1]?.integerValue ?? 0)
+            let waiting = ["queued", "scheduled", "sending", "retrying"].reduce(Int64(0)) {
+                $0.adding(clamping: counts?[$1]?.integerValue ?? 0)
             }
             let isOver = campaign["ended_at"] != nil || (phase != "running" && waiting == 0)
             let isPaused = audience?["paused"]?.boolValue ?? false

@@ -159,7 +159,7 @@ final class WebhookListener: Sendable {
         }
         if !secret.verifies(signatures, id: id, timestamp: time, body: body) {
             message.refusal = "no signature is that of this key"
-        } else if time.subtracting(clamping: now).magnitude > UInt64(tolerance) {
+        } else if time.subtracting(clamping: now).magnitude > tolerance.magnitude {
             message.refusal = "its time is more than five minutes off: set the clock"
         }
         return message
@@ -204,7 +204,7 @@ final class WebhookListener: Sendable {
             guard length <= WebhookListener.maximumBody else { return answer(413, context) }
             guard bytes.count - end.upperBound >= length else { return }
             let body = Array(bytes[end.upperBound..<end.upperBound + length])
-            let now = Int64(Date().timeIntervalSince1970)
+            let now = Int64(clamping: Date().timeIntervalSince1970)
             let message = WebhookListener.judge(fields, body, secret, now: now)
             if case .dropped = continuation.yield(message) { return answer(503, context) }
             answer(message.isVerified ? status : 401, context)

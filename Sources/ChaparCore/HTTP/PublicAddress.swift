@@ -14,7 +14,7 @@ package enum PublicAddress {
 
         func contains(_ address: ArraySlice<UInt8>) -> Bool {
             for bit in 0..<bits {
-                let (place, mask) = (bit / 8, UInt8(0x80) >> UInt8(bit % 8))
+                let (place, mask) = (bit / 8, UInt8(0x80) >> (bit % 8))
                 guard place < bytes.count else { return true }
                 if (address[address.startIndex + place] ^ bytes[place]) & mask != 0 { return false }
             }

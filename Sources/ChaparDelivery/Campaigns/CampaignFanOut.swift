@@ -115,7 +115,7 @@ package final class CampaignFanOut: Sendable {
                 isFailing = true
             }
             guard !isStopped, pause > 0 else { continue }
-            await directory.signal.wait(after: mark, atMost: .seconds(pause), state.time)
+            await directory.signal.wait(after: mark, atMost: .seconds(clamping: pause), state.time)
         }
     }
 

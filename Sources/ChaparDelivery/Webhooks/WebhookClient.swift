@@ -306,8 +306,8 @@ private final class WebhookExchange: ChannelInboundHandler {
     /// Returns the wait of a header `Retry-After`, seconds or a date; nil for none and for one in the past.
     private static func wait(_ text: String?) -> Duration? {
         guard let text else { return nil }
-        let seconds = Int64(text) ?? HTTPDate.parse(text).map { Int64($0.timeIntervalSinceNow.rounded(.up)) }
+        let seconds = Int64(text) ?? HTTPDate.parse(text).map { Int64(clamping: $0.timeIntervalSinceNow.rounded(.up)) }
         guard let seconds, seconds > 0 else { return nil }
-        return min(.seconds(seconds), WebhookClient.longestWait)
+        return min(.seconds(clamping: seconds), WebhookClient.longestWait)
     }
 }

@@ -194,11 +194,12 @@ struct WebhookLane {
         if last > position {
             // They were not queued; a request to recover sends them.
             var record = WebhookRecord()
-            record.span = position + 1...last
+            let first = min(position.adding(clamping: 1), last)
+            record.span = first...last
             kept.append(
                 WebhookMessage(
-                    id: WebhookRecord.spanID(position + 1...last),
-                    number: position + 1,
+                    id: WebhookRecord.spanID(first...last),
+                    number: first,
                     state: .failed,
                     due: now,
                     record: record.encoded
@@ -474,7 +475,11 @@ struct WebhookLane {
         _ record: WebhookRecord,
         _ span: ClosedRange<Int64>
     ) async throws(StoreError) {
-        let read = try await tools.state.store.events(after: span.lowerBound - 1, limit: Self.page, wait: .zero)
+        let read = try await tools.state.store.events(
+            after: span.lowerBound.subtracting(clamping: 1),
+            limit: Self.page,
+            wait: .zero
+        )
         let stored = read.filter { span.contains($0.number) }
         var events: [WebhookEvent] = []
         var source = self.source
@@ -493,11 +498,12 @@ struct WebhookLane {
         }
         if let last = stored.last?.number, last < span.upperBound {
             var rest = record
-            rest.span = last + 1...span.upperBound
+            let first = min(last.adding(clamping: 1), span.upperBound)
+            rest.span = first...span.upperBound
             kept.append(
                 WebhookMessage(
-                    id: WebhookRecord.spanID(last + 1...span.upperBound),
-                    number: last + 1,
+                    id: WebhookRecord.spanID(first...span.upperBound),
+                    number: first,
                     state: .open,
                     // After the messages that were just made.
                     due: now.addingTimeInterval(0.001),

@@ -49,14 +49,19 @@ struct WebhookSource {
         let distance = last.subtracting(clamping: first)
         if distance < Self.longestRead {
             let read = try await tools.state.store.events(
-                after: first - 1,
+                after: first.subtracting(clamping: 1),
                 limit: Int(clamping: distance) + 1,
                 wait: .zero
             )
             for event in read { stored[event.number] = event }
         } else {
             for number in numbers {
-                let event = try await tools.state.store.events(after: number - 1, limit: 1, wait: .zero).first
+                let event = try await tools.state.store.events(
+                    after: number.subtracting(clamping: 1),
+                    limit: 1,
+                    wait: .zero
+                )
+                .first
                 if let event, event.number == number { stored[number] = event }
             }
         }

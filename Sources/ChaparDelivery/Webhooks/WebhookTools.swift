@@ -57,7 +57,7 @@ final class WebhookTools: Sendable {
 
     /// Sends a signed request, under a configuration that may have changed since the attempt before.
     func post(id: String, body: [UInt8], to url: WebhookURL, _ secrets: WebhookSecrets) async -> WebhookAnswer {
-        let timestamp = Int64(state.time.now.timeIntervalSince1970)
+        let timestamp = Int64(clamping: state.time.now.timeIntervalSince1970)
         let headers = [
             ("content-type", "application/json"), ("user-agent", "chapar"), ("webhook-id", id),
             ("webhook-timestamp", String(timestamp)),

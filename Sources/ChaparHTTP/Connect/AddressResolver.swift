@@ -34,7 +34,7 @@ enum SystemResolver {
     }
 
     private static func bytes(of address: UnsafePointer<sockaddr>) -> [UInt8]? {
-        switch Int32(address.pointee.sa_family) {
+        switch Int32(clamping: address.pointee.sa_family) {
         case AF_INET:
             UnsafeRawPointer(address).withMemoryRebound(to: sockaddr_in.self, capacity: 1) { address in
                 withUnsafeBytes(of: address.pointee.sin_addr) { Array($0) }

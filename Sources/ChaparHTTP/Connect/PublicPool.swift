@@ -122,6 +122,6 @@ final class PublicPool: HTTPPool {
     private static func text(of address: [UInt8]) -> String {
         if address.count == 4 { return address.map { "\($0)" }.joined(separator: ".") }
         return stride(from: 0, to: address.count, by: 2)
-            .map { String(UInt16(address[$0]) << 8 | UInt16(address[$0 + 1]), radix: 16) }.joined(separator: ":")
+            .map { String(Int(address[$0]) << 8 | Int(address[$0 + 1]), radix: 16) }.joined(separator: ":")
     }
 }

@@ -26,7 +26,7 @@ package struct AudienceCount: Sendable, Hashable {
     package init(_ kind: Kind) { self.kind = kind }
 
     /// The number of matched devices.
-    package var matched: Int64 { reached + skipped.values.reduce(0, +) }
+    package var matched: Int64 { skipped.values.reduce(reached) { $0.adding(clamping: $1) } }
 }
 
 /// Counts an audience by the windows of a store.
@@ -38,6 +38,8 @@ package struct AudienceCounter: Sendable {
     /// A hundred samples of this size estimate a rule that matches 1 % of the devices
     /// with a standard error of 3 %.
     package static let sampleSpan: Int64 = 1_000
+    /// The device numbers of all samples of an estimate.
+    private static let sampledSpan = sampleSpan.multiplied(clamping: Int64(mostSamples))
     /// The device numbers of the first window of an exact count, and its most candidates.
     private static let (firstSpan, candidates): (Int64, Int) = (5_000, 2_000)
     private static let largestSpan: Int64 = 1 << 24
@@ -74,13 +76,13 @@ package struct AudienceCounter: Sendable {
                 count.kind = .atLeast
                 return count
             }
-            let bound = min(end, cursor + span)
+            let bound = min(end, cursor.adding(clamping: span))
             let window = try await store.window(plan, after: cursor, through: bound, limit: Self.candidates)
             count.add(window)
             each(window)
             cursor = window.cursor
             // Few candidates cost a call each; a window of a union is sorted as a whole, so it must stay small.
-            if window.rowsRead < Self.candidates / 10 { span = min(Self.largestSpan, span * 2) }
+            if window.rowsRead < Self.candidates / 10 { span = min(Self.largestSpan, span.multiplied(clamping: 2)) }
             if window.rowsRead == Self.candidates { span = max(Self.sampleSpan, span / 2) }
         }
         return count
@@ -103,7 +105,7 @@ package struct AudienceCounter: Sendable {
     ) async throws(StoreError) -> AudienceCount {
         let end = try await store.lastDeviceNumber()
         let samples = Int64(Self.mostSamples)
-        guard end > samples * Self.sampleSpan else {
+        guard end > Self.sampledSpan else {
             return try await exact(audience, within: deadline, each: each)
         }
         let plan = try await store.plan(audience)
@@ -111,29 +113,31 @@ package struct AudienceCounter: Sendable {
         var reached: [Double] = []
         for part in 0..<samples {
             try StoreError.checkCancellation()
-            let (first, last) = (end / samples * part, part == samples - 1 ? end : end / samples * (part + 1))
-            let start = Int64.random(in: first...(last - Self.sampleSpan))
+            let share = end / samples
+            let first = share.multiplied(clamping: part)
+            let last = part == samples.subtracting(clamping: 1) ? end : first.adding(clamping: share)
+            let start = Int64.random(in: first...max(first, last.subtracting(clamping: Self.sampleSpan)))
             let window = try await store.window(
                 plan,
                 after: start,
-                through: start + Self.sampleSpan,
+                through: start.adding(clamping: Self.sampleSpan),
                 limit: Int(Self.sampleSpan)
             )
             sum.add(window)
             each(window)
             reached.append(Double(window.devices.count))
         }
-        let scale = Double(end) / Double(samples * Self.sampleSpan)
+        let scale = Double(end) / Double(Self.sampledSpan)
         let mean = reached.reduce(0, +) / Double(samples)
-        let variance = reached.reduce(0) { $0 + ($1 - mean) * ($1 - mean) } / Double(samples - 1)
+        let variance = reached.reduce(0) { $0 + ($1 - mean) * ($1 - mean) } / (Double(samples) - 1)
         // The part of the numbers that was looked at has no error.
         let left = 1 - 1 / scale
         let error = (variance * Double(samples) * left).squareRoot() * scale
         // Without a match the true number may still be 3 in that many (the rule of three).
         let margin = mean > 0 ? 1.96 * error : 3 * scale
-        var count = AudienceCount(.estimate(margin: Int64(margin.rounded(.up))))
-        count.reached = Int64((Double(sum.reached) * scale).rounded())
-        count.skipped = sum.skipped.mapValues { Int64((Double($0) * scale).rounded()) }
+        var count = AudienceCount(.estimate(margin: Int64(clamping: margin.rounded(.up))))
+        count.reached = Int64(clamping: (Double(sum.reached) * scale).rounded())
+        count.skipped = sum.skipped.mapValues { Int64(clamping: (Double($0) * scale).rounded()) }
         count.rowsRead = sum.rowsRead
         return count
     }
@@ -141,8 +145,10 @@ package struct AudienceCounter: Sendable {
 
 extension AudienceCount {
     fileprivate mutating func add(_ window: AudienceWindow) {
-        reached += Int64(window.devices.count)
-        for (cause, number) in window.skipped { skipped[cause, default: 0] += Int64(number) }
-        rowsRead += Int64(window.rowsRead)
+        reached = reached.adding(clamping: Int64(window.devices.count))
+        for (cause, number) in window.skipped {
+            skipped[cause] = (skipped[cause] ?? 0).adding(clamping: Int64(number))
+        }
+        rowsRead = rowsRead.adding(clamping: Int64(window.rowsRead))
     }
 }

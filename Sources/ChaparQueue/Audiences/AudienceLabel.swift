@@ -105,7 +105,8 @@ package struct LabelDeltas: Sendable {
     /// Adds to the count of a label, if it is counted.
     package mutating func add(_ number: Int64, _ label: String, in app: AppName) {
         guard AudienceLabel.isCounted(label) else { return }
-        counts[Key(app: app, label: ExactText(label)), default: 0] += number
+        let key = Key(app: app, label: ExactText(label))
+        counts[key] = (counts[key] ?? 0).adding(clamping: number)
     }
 
     /// The deltas that are not 0, in the order of app and label: the order in which they are written.

@@ -35,7 +35,7 @@ extension AudienceRule {
             return ([.label(label)], count(label))
         case .segment(let name) where !negated:
             let labels = [AudienceLabel.devices(name, in: app), AudienceLabel.users(name, in: app)]
-            return (labels.map { .label($0) }, labels.reduce(0) { $0 + count($1) })
+            return (labels.map { .label($0) }, labels.reduce(0) { $0.adding(clamping: count($1)) })
         default: return nil
         }
     }

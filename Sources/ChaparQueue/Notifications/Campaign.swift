@@ -132,7 +132,7 @@ public struct Campaign: Sendable, Hashable {
     /// Whether every window of every pass is written.
     public var isWhole: Bool {
         guard let bound else { return false }
-        return cursor >= bound && pass >= Int64(pace.passes) - 1
+        return cursor >= bound && pass.adding(clamping: 1) >= Int64(pace.passes)
     }
 
     /// Whether a window may still be written.

@@ -88,7 +88,7 @@ public struct PaceCredit: Sendable, Hashable {
     }
 
     /// The whole deliveries that may be made now.
-    package var whole: Int { amount >= 1 ? Int(min(amount, 1_000_000)) : 0 }
+    package var whole: Int { amount >= 1 ? Int(clamping: min(amount, 1_000_000)) : 0 }
 
     /// Returns the seconds until the next delivery is due at a rate.
     package func wait(rate: Double) -> TimeInterval { rate > 0 ? max(0, (1 - amount) / rate) : 3_600 }

@@ -157,7 +157,7 @@ public struct DeliveryPlace: Sendable, Hashable {
     /// The stored form: the number of the notification and that of the delivery, each in eight bytes, the lowest first.
     fileprivate var encoded: [UInt8] {
         [notification.rawValue, number].flatMap { number in
-            (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * Int64($0))) }
+            (0..<8).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
         }
     }
 

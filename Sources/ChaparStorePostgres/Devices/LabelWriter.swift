@@ -202,7 +202,7 @@ struct LabelWriter {
             guard let label = rows.text(row, 0), let user = rows.text(row, 1), let number = rows.integer(row, 2) else {
                 continue
             }
-            count(sign * number, label, in: AppName(ofUser: user))
+            count(sign.multiplied(clamping: number), label, in: AppName(ofUser: user))
         }
     }
 

@@ -211,7 +211,7 @@ private struct WindowSearch: Sendable {
         rows.bind(1, start)
         rows.bind(2, end)
         rows.bind(3, limit)
-        for (place, value) in values.enumerated() { rows.bind(Int32(place + 4), value) }
+        for (place, value) in values.enumerated() { rows.bind(Int32(clamping: place + 4), value) }
         var found = AudienceCandidates()
         while try rows.next() {
             found.read += 1

@@ -53,7 +53,7 @@ extension Schema {
 enum SearchBucket {
     /// The bits of a number that are the place in its bucket: 24 of milliseconds, and those of the counter.
     static let bits: Int64 = 45
-    static let highestPlace: Int64 = (1 << bits) - 1
+    static let highestPlace: Int64 = ~(-1 << bits)
 
     /// The largest distance between the lowest and the highest number in a block of the archive: the numbers of ten
     /// seconds.

@@ -132,7 +132,7 @@ enum PaceReader {
                 return issues.add("\(place)/percent", percent == nil ? "missing" : "not_rising", detail)
             }
             last = percent
-            waves.append(CampaignPace.Wave(upTo: Int64((percent * 100).rounded()), pause: Int64(wait ?? 0)))
+            waves.append(CampaignPace.Wave(upTo: Int64(clamping: (percent * 100).rounded()), pause: Int64(wait ?? 0)))
         }
         return waves
     }
@@ -156,7 +156,7 @@ enum PaceReader {
             issues.add(
                 pointer,
                 "out_of_range",
-                "A number above \(Int(lowest)), up to \(JSONValue.double(highest).text)."
+                "A number above \(Int64(clamping: lowest)), up to \(JSONValue.double(highest).text)."
             )
             return nil
         }

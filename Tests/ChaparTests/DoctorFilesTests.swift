@@ -123,7 +123,7 @@ struct DoctorFilesTests {
             let good = Data(repeating: 9, count: 32).base64EncodedString()
             let text = try String(contentsOfFile: rig.config, encoding: .utf8)
             func configure(_ line: String) throws {
-                let changed = text.replacingOccurrences(of: "store:\n", with: "store:\n  encryption: \(line)\n")
+                let changed = text.replacingOccurrences(of: "\nstore:\n", with: "\nstore:\n  encryption: \(line)\n")
                 try changed.write(toFile: rig.config, atomically: true, encoding: .utf8)
             }
             try configure("{ key_command: [/bin/echo, planted-secret] }")

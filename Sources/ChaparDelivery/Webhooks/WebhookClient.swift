@@ -104,7 +104,7 @@ package struct WebhookClient: Sendable {
     private static func addresses(of host: String, _ port: Int) throws -> [SocketAddress] {
         var hints = addrinfo()
         hints.ai_family = AF_UNSPEC
-        hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
+        hints.ai_socktype = CLibrary.streamSocket
         var list: UnsafeMutablePointer<addrinfo>?
         guard getaddrinfo(host, String(port), &hints, &list) == 0 else { throw WebhookUnresolved() }
         defer { freeaddrinfo(list) }

@@ -1,5 +1,4 @@
 internal import ChaparCore
-internal import ChaparJSON
 internal import Foundation
 
 /// The stored form of campaigns, as ``RecordCoding`` has it: a field that this program does not know is kept.

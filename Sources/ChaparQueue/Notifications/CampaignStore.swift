@@ -1,5 +1,4 @@
 public import ChaparCore
-internal import ChaparJSON
 
 /// A change of a campaign that a store writes with the notifications of its batch, all in one commit.
 public enum CampaignWrite: Sendable {

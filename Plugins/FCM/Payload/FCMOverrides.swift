@@ -111,10 +111,11 @@ struct FCMOverrides: Sendable {
         return blocks
     }
 
-    /// Takes a field at the top that is not known, unless it is a misspelling of a known one.
+    /// Takes a field at the top that is not known, unless it is a misspelling of a known one; `android_v3` is none.
     private mutating func readUnknown(_ name: String, _ value: JSONValue) {
         let nearest = Suggestion.nearest(to: name, among: FCMSchema.message.keys)
-        if let nearest, !name.hasPrefix("\(nearest)_") {
+        func letters(_ name: String) -> String { name.filter { !$0.isNumber } }
+        if let nearest, !name.hasPrefix("\(nearest)_"), letters(name) != letters(nearest) {
             unknown(name, among: FCMSchema.message.keys, at: name)
             return
         }

@@ -63,6 +63,7 @@ struct SegmentsShowCommand: AsyncParsableCommand {
     var name: String
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
 
     func run() async throws {
         try await DevicesClient.use(gateway) { devices in
@@ -275,12 +276,17 @@ struct SegmentsDeleteCommand: AsyncParsableCommand {
     var name: String
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
 
     func run() async throws {
         try await DevicesClient.use(gateway) { devices in
             let path = SegmentsCommand.path(name)
             _ = try await devices.call { (client) throws(HTTPFailure) in try await client.delete(path) }
-            Shell.complain("\(name) deleted")
+            if form.isJSON {
+                Shell.print(JSONValue.object(["name": .string(name), "deleted": true]))
+            } else {
+                Shell.complain("\(name) deleted")
+            }
         }
     }
 }

@@ -160,10 +160,12 @@ struct WebhooksRemoveCommand: AsyncParsableCommand {
     var name: String
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
+    @OptionGroup var form: OutputForm
 
     func run() async throws {
         let path = WebhookPath(name)
         _ = try await gateway.webhooks { client throws(HTTPFailure) in try await client.delete(path.own) }
+        if form.isJSON { return Shell.print(JSONValue.object(["name": .string(name), "removed": true])) }
         Shell.print("\(name) is removed.")
     }
 }

@@ -68,8 +68,6 @@ struct APIValidationTests {
         .to(#"{"platform_ids":["p"]}"#, "#/backend backend_missing"),
         .to(#"{"devices":["d"]}"#, "#/to/devices/0 unknown_device"),
         .to(#"{"users":["u"]}"#, "#/to/users audience_empty"),
-        .to(#"{"tags":{"all":["a"]}}"#, "#/to/tags audience_not_supported"),
-        .to(#"{"everyone":true}"#, "#/to/everyone audience_not_supported"),
         .to(#"{"tokens":[{"token":"x","service":"ios-huawei"}]}"#, "#/to/tokens/0 audience_not_supported"),
         WrongNotification(APIHarness.sample(#","extra":1"#), "#/extra unknown_field"),
         WrongNotification(APIHarness.sample(#","route":"default","backend":"ios""#), "#/backend route_and_backend"),

@@ -20,10 +20,11 @@ extension NotificationIntake {
         if !draft.isChoiceFaulty { PlanAssignment.checkName(draft.choice, routing, &issues) }
         let plans = Self.plans(for: audience, draft.choice, routing)
         if plans.isEmpty, issues.isEmpty {
+            let services = audience.services.map { " of \($0)" }.joined(separator: ", ")
             issues.add(
                 "#/to/\(draft.audienceField)",
                 "audience_not_supported",
-                "No configured backend takes tokens of \(audience.services.joined(separator: ", "))."
+                "No configured backend takes tokens\(services) of registered devices."
             )
         }
         var warnings = draft.warnings

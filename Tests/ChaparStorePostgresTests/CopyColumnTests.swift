@@ -555,6 +555,7 @@ struct CopyColumnTests {
         )
         try insert("awaited", ["delivery": "\(first + 2)", "message": "-5001", "token": "6001"], db)
         try insert("search_keys", ["bucket": "\(first >> 45)", "hash": "-7001", "place": "\(first % (1 << 45))"], db)
+        try insert("handled", ["id": "\(first + 1)", "acknowledged": "0", "resent": "1"], db)
         try insert("handled", ["id": "\(first + 2)", "acknowledged": "1", "resent": "0"], db)
         try insert(
             "idempotency",

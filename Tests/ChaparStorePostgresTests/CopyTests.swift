@@ -64,7 +64,9 @@ struct CopyTests {
                     to: try await PostgresCopyStore.open(options, isTarget: true)
                 )
             }
-            for (kind, count) in there { #expect(count > 0, "\(kind.rawValue) are there to be copied") }
+            for (kind, count) in there where !Self.ofOneRow.contains(kind) {
+                #expect(count > 0, "\(kind.rawValue) are there to be copied")
+            }
             #expect(stops > 5)
             let back = try await copy {
                 StoreCopy(
@@ -240,6 +242,12 @@ struct CopyTests {
     }
 
     // MARK: Parts
+
+    /// The kinds that the filling has none of: CopyColumnTests copies a row of each, there and back.
+    private static let ofOneRow: Set<CopyKind> = [
+        .searchKeys, .handled, .campaigns, .parts, .userLabels, .deviceLabels, .webhooks,
+        .webhookMessages,
+    ]
 
     private static func filled(_ path: String) async throws -> StoreFilling {
         var filling = StoreFilling()

@@ -180,7 +180,7 @@ struct SQLiteLimitTests {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()
             var options = SQLiteStoreOptions(path: folder + "/store.db")
-            options.maximumPages = 60
+            options.maximumPages = 100
             var store = try SQLiteStore(options, time: time)
             var accepted: Set<Int64> = []
             var refusals = 0

@@ -185,10 +185,13 @@ struct DeliveryFilter: Sendable {
         let end = min(until.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? .max, before ?? .max)
         var spans = [(from: from, before: end)]
         if !ids.isEmpty {
-            // The deliveries of a notification have the numbers from its own on.
+            // The deliveries of a notification have the numbers from its own on, and end before those of the next one.
             let most = Int64(NotificationIntake.maximumDeliveries)
+            var bound = end
             spans = Set(ids).sorted(by: >).map { id in
-                (max(from, id.rawValue), min(end, id.rawValue.adding(clamping: most)))
+                let span = (max(from, id.rawValue), min(bound, id.rawValue.adding(clamping: most)))
+                bound = min(bound, id.rawValue)
+                return span
             }
         }
         return spans.filter { $0.from < $0.before }.map { span in

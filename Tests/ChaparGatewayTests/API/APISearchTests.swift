@@ -15,6 +15,7 @@ struct APISearchTests {
     static let refused =
         #"{"at":"2027-01-15T08:00:00.000Z","backend":"ios","outcome":"refused","kind":"account","#
         + #""reason":"InvalidProviderToken","status":403}"#
+    static let taken = #"{"at":"2027-01-15T08:00:00.000Z","backend":"ios","outcome":"accepted","status":200}"#
     static let gone =
         #"{"at":"2027-01-15T08:00:00.000Z","backend":"ios","outcome":"refused","kind":"token","#
         + #""reason":"Unregistered","status":410}"#
@@ -57,7 +58,7 @@ struct APISearchTests {
         try await Self.register(harness, "phone", user: "ali")
         try await Self.register(harness, "tablet", user: "sara")
         let first = try await Self.send(harness, more: #","reference":"order-1""#, .failed)
-        let other = try await Self.send(harness, to: #""users":["sara"]"#, .acceptedByPlatform)
+        let other = try await Self.send(harness, to: #""users":["sara"]"#, .acceptedByPlatform, attempt: Self.taken)
         let second = try await Self.send(harness, to: #""devices":["phone"]"#)
         for (query, wanted) in [
             ("user=ali", [second, first]), ("user=sara", [other]), ("device=phone", [second, first]),

@@ -39,7 +39,7 @@ struct RetentionTests {
         let id = try await node.accept(to: [.user("a"), .user("b")])
         try await node.end(try await node.claim(backend: "apns", limit: 9, wait: .zero))
         let day = Partitions.day(node.core.now)
-        #expect(try await tables(node, of: day).count == 4)
+        #expect(try await tables(node, of: day).count == 6)
         time.advance(by: Self.day * 3)
         // The newest event is never removed.
         try await node.accept(to: [.user("later")])
@@ -67,7 +67,7 @@ struct RetentionTests {
             while try await purge(nodes[1], time) {}
             #expect(try await tables(nodes[0], of: day) == [])
             #expect(try await nodes[0].notification(id) == nil)
-            #expect(try await tables(nodes[0], of: today).count == 4)
+            #expect(try await tables(nodes[0], of: today).count == 6)
             #expect(try await nodes[0].count("SELECT count(*) FROM chapar.results_draft") == 0)
             #expect(try await nodes[0].count("SELECT count(*) FROM chapar.events_d") == 0)
             // A day that is needed again gets its table back with what is in it.

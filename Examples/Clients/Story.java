@@ -75,7 +75,7 @@ public class Story {
             story = notifications.getNotification(id);
         }
         System.out.println("status " + story.getStatus() + " " + story.getCounts());
-        for (Delivery delivery : notifications.listDeliveries(id, null, null).getItems()) {
+        for (Delivery delivery : notifications.listDeliveries(id, null, null, null).getItems()) {
             System.out.println("delivery " + delivery.getState() + " " + delivery.getAttempts().get(0).getOutcome());
         }
 

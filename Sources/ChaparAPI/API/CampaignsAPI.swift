@@ -107,7 +107,8 @@ package struct CampaignsAPI: Sendable {
                 writer.endObject()
             }
             writer.endArray()
-            writer.field("next", next?.description)
+            writer.name("next")
+            if let next { writer.string(next.description) } else { writer.null() }
         }
     }
 

@@ -123,8 +123,10 @@ struct DeliveryFilter: Sendable {
                 }
             }
         case "dead":
-            guard value == "true" else { return issues.add(place, "invalid", "Must be true, or left out.") }
-            isDead = true
+            guard ["true", "false"].contains(value) else {
+                return issues.add(place, "invalid", "Must be true or false.")
+            }
+            isDead = value == "true"
         case "app":
             let app = try scope.app(value)
             restrict(to: Set(scope.gateway.backends(of: app).map(\.name)))

@@ -76,7 +76,8 @@ struct DeliveriesTests {
     }
 }
 
-/// Takes every message, but for those to the token `dead`, and keeps what it was handed.
+/// Takes every message, but for those to the token `dead` and to `elsewhere`, for which its account is none, and keeps
+/// what it was handed.
 final class CountingBackend: PushBackend {
     struct Sent {
         var count: Int
@@ -99,10 +100,13 @@ final class CountingBackend: PushBackend {
             for (place, addressee) in request.recipients.enumerated() {
                 let isDead = addressee.recipient == .token("dead", service: .iOSAPNs)
                 let invalidation = Refusal.Invalidation(asOf: .now, isCertain: true)
+                let isElsewhere = addressee.recipient == .token("elsewhere", service: .iOSAPNs)
                 let outcome: DeliveryOutcome =
-                    isDead
-                    ? .refused(Refusal(.token, reason: "Unregistered", advice: .never, invalidation: invalidation))
-                    : .accepted(Acceptance())
+                    isElsewhere
+                    ? .refused(Refusal(.account, reason: "NoAccount", advice: .never))
+                    : isDead
+                        ? .refused(Refusal(.token, reason: "Unregistered", advice: .never, invalidation: invalidation))
+                        : .accepted(Acceptance())
                 report([DeliveryReport(request: row, recipient: place, outcome: outcome)])
             }
         }

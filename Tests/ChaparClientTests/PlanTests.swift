@@ -6,8 +6,8 @@ import Testing
 @Suite("Plan of a client", .timeLimit(.minutes(1)))
 struct PlanTests {
     private static let phone = Recipient.token("phone", service: .iOSAPNs)
-    /// A phone that the first backend calls dead and the second one reaches.
-    private static let dead = Recipient.token("dead", service: .iOSAPNs)
+    /// A phone that only the second backend reaches.
+    private static let other = Recipient.token("elsewhere", service: .iOSAPNs)
     private static let everything = PushAccount { _ in LastBackend() }
 
     @Test("goes from one backend to the next, by their names, and tells each attempt")
@@ -19,7 +19,7 @@ struct PlanTests {
             let all = try client.add(.firstOf("first", "last"), as: "all") { entry in
                 attempts.withLock { $0.append(entry.backend) }
             }
-            let outcomes = await all.send(PushNotification(body: "b"), to: [Self.phone, Self.dead])
+            let outcomes = await all.send(PushNotification(body: "b"), to: [Self.phone, Self.other])
             #expect(outcomes.map(\.isAccepted) == [true, true])
             #expect(first.sent.map(\.count) == [2])
             #expect(last.count == 1, "who was reached goes no further")

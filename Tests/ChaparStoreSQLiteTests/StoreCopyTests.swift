@@ -95,7 +95,7 @@ struct StoreCopyTests {
             let file = try DatabaseQueue(path: path)
             try Schema.migrator.migrate(file, upTo: "11 token kinds")
             try file.close()
-            let missing = ["12 column names", "13 outbox entries", "14 records"]
+            let missing = Array(Schema.migrator.migrations.dropFirst(11))
             #expect(try StoreMigration.plan(path).map(\.name) == missing)
             #expect(try StoreMigration.plan(path).map(\.name) == missing, "nothing was changed")
             try StoreMigration.apply(SQLiteStoreOptions(path: path))

@@ -167,7 +167,10 @@ struct WebPushAddressTests {
     func unresolved() async throws {
         let refusal = try #require(try await Self.outcome([]).refusal)
         #expect(refusal.reason == "connect_failed")
-        #expect(refusal.advice == .retry(after: nil))
+        guard case .retry = refusal.advice else {
+            Issue.record("\(refusal.advice)")
+            return
+        }
     }
 
     @Test("A connection goes to the address that was checked, with the host's name", .timeLimit(.minutes(1)))

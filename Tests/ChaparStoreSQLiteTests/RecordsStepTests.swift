@@ -46,7 +46,9 @@ struct RecordsStepTests {
         let folder = URL(filePath: #filePath).deletingLastPathComponent()
         let sql = try String(contentsOf: folder.appending(path: "../Fixtures/store-0.1.sql"), encoding: .utf8)
         try queue.writeWithoutTransaction { try $0.execute(sql: sql) }
-        let kept = StoreAudit.tables.map { table -> (name: String, columns: [String]) in
+        // What later steps add is not in the file.
+        let there = try queue.read { db in try StoreAudit.tables.filter { try db.tableExists($0.name) } }
+        let kept = there.map { table -> (name: String, columns: [String]) in
             let rewritten = ["plan", "record", "packed"]
             let isPacked = ["arrivals", "archive"].contains(table.name) || table.name == "deliveries"
             return (table.name, table.columns.map(\.name).filter { !isPacked || !rewritten.contains($0) })

@@ -41,7 +41,7 @@ public struct SearchLook: Sendable {
 
     /// The deliveries among which it searches.
     public var source: Source
-    /// The lowest number of a delivery.
+    /// The lowest number of a delivery: that of a notification, or a time's lowest one, and none within a notification.
     public var from: Int64
     /// The number below which deliveries are searched: the ``SearchPage/next`` of an earlier page.
     public var before: Int64

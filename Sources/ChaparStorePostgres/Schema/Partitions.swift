@@ -47,14 +47,18 @@ final class Partitions: Sendable {
     /// Forgets which days have partitions: a standby that took over may lack those that were made last.
     func forget() { known.withLock { $0.removeAll() } }
 
-    /// Creates the partitions of days.
+    /// Creates the partitions of days, for tests of older schemas only of `tables`.
     ///
     /// Attaching takes a lock that blocks neither readers nor writers.
-    func make(_ days: [Int64], on connection: PostgresConnection) async throws(PostgresError) {
+    func make(
+        _ days: [Int64],
+        of tables: [Table] = Table.allCases,
+        on connection: PostgresConnection
+    ) async throws(PostgresError) {
         for day in days {
             try await connection.transaction { (db) throws(PostgresError) in
                 try Self.lock(db)
-                for table in Table.allCases where try !Self.isAttached(table, day, db) {
+                for table in tables where try !Self.isAttached(table, day, db) {
                     let name = table.name(of: day)
                     try db.perform(
                         """

@@ -117,9 +117,9 @@ struct GrowthTests {
 
 /// Every call of a store, with so many elements where it takes more than one.
 struct GrowthWork {
-    private let store: PostgresStore
-    private let count: Int
-    private let name: String
+    let store: PostgresStore
+    let count: Int
+    let name: String
 
     init(_ store: PostgresStore, count: Int, name: String) {
         (self.store, self.count, self.name) = (store, count, name)
@@ -135,11 +135,12 @@ struct GrowthWork {
         try await register()
         try await refuse()
         try await tell()
+        try await useAbilities()
     }
 
-    private var people: [Recipient] { (0..<count).map { .user("\(name)-\($0)") } }
+    var people: [Recipient] { (0..<count).map { .user("\(name)-\($0)") } }
 
-    private func claim(_ backend: String) async throws -> [ClaimedDelivery] {
+    func claim(_ backend: String) async throws -> [ClaimedDelivery] {
         var found: [ClaimedDelivery] = []
         while found.count < count {
             let more = try await store.claim(backend: backend, limit: count - found.count, wait: .seconds(5))
@@ -149,7 +150,7 @@ struct GrowthWork {
         return found
     }
 
-    private func resolve(_ claims: [ClaimedDelivery], _ transition: Resolution.Transition) async throws {
+    func resolve(_ claims: [ClaimedDelivery], _ transition: Resolution.Transition) async throws {
         try await store.record(
             claims.map { claim in
                 Resolution(

@@ -9,6 +9,10 @@ package struct StoreFilling: Sendable {
     package typealias Store = DeviceStore & NotificationStore & OutboxStore & StateStore & TraceStore
 
     package private(set) var notifications: [NotificationID] = []
+    /// The campaigns, each with a part among the notifications.
+    private(set) var campaigns: [NotificationID] = []
+    /// The marks of deliveries that ended badly.
+    private(set) var deadMarks: [DeadMark] = []
     /// The longest wait of a claim for work.
     package var patience = Duration.milliseconds(200)
 
@@ -21,6 +25,13 @@ package struct StoreFilling: Sendable {
         try await register(store)
         try await store.saveState("credential.apns", [0, 1, 2, 255])
         try await store.publish([Array("one".utf8), Array("two".utf8)])
+        try await fillAbilities(store)
+    }
+
+    /// Notes a campaign and the notification that a window of it made.
+    mutating func add(campaign: NotificationID, part: NotificationID) {
+        campaigns.append(campaign)
+        notifications.append(part)
     }
 
     // MARK: Deliveries
@@ -79,6 +90,7 @@ package struct StoreFilling: Sendable {
         for (place, claim) in try await claim(store).enumerated() {
             let receipt = place == 1 ? ReceiptAddress(backend: "apns", platformID: "m1", token: "token-receipt") : nil
             let state: DeliveryState = place == 2 ? .failed : .acceptedByPlatform
+            if state == .failed { deadMarks.append(DeadMark(claim.id, isAcknowledged: true)) }
             try await record(
                 store,
                 [Resolution(of: claim, .end(state), attempt: attempt, event: [9], receipt: receipt)]
@@ -105,6 +117,7 @@ package struct StoreFilling: Sendable {
         try await accept(store, ["there already"], backends: ["hms"])
         _ = try await store.move(backend: "gone", to: "hms")
         try await accept(store, ["key"], backends: ["fcm"], key: "k1")
+        try await accept(store, ["referenced"], backends: ["fcm"]) { $0.record.reference = "order-1" }
         // Claimed when the store is closed, with another one waiting behind it.
         try await accept(store, ["claimed"], backends: ["slow"], collapseID: "x")
         _ = try await claim(store, "slow")
@@ -229,6 +242,7 @@ package struct StoreFilling: Sendable {
             ) { _ in [3] }
             return try await store.record([receipt]).map { "\($0)" }
         }
+        all += questionsToAbilities(store)
         for backend in ["apns", "fcm", "hms", "slow"] { all.append { try await claims(of: backend, store) } }
         return all
     }

@@ -144,7 +144,7 @@ package struct AudiencesAPI: Sendable {
         let store = try audiences()
         // The labels before these are segments; the cursor is the last label, and no other text is one.
         let start = AudienceLabel.tag("")
-        let cursor = scope.parameter("cursor") ?? start
+        let cursor = try scope.nameCursor() ?? start
         guard cursor == start || cursor.hasPrefix(start) || cursor.hasPrefix(AudienceLabel.userTag("")) else {
             throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
         }

@@ -15,6 +15,14 @@ struct DeliveryFilter: Sendable {
     ]
     /// The names whose values are lists.
     private static let lists: Set<String> = ["id", "state", "backend", "reason", "key"]
+    /// The most bytes of a value; a longer one matches nothing that is stored.
+    private static func mostBytes(_ name: String) -> Int {
+        switch name {
+        case "reference": NotificationRecord.maximumReferenceBytes
+        case "collapse_id": OptionsReader.maximumCollapseIDBytes
+        default: 1_024
+        }
+    }
     /// The most values of a list.
     private static let largestList = 100
     /// The names that the store has an index for; `state` and `dead` count when they mean bad ends only.
@@ -99,6 +107,10 @@ struct DeliveryFilter: Sendable {
         }
         guard values.count <= Self.largestList else {
             return issues.add(place, "too_many", "At most \(Self.largestList) values; these are \(values.count).")
+        }
+        let most = Self.mostBytes(name)
+        guard !values.contains(where: { $0.utf8.count > most }) else {
+            return issues.add(place, "too_long", "At most \(most) bytes.")
         }
         switch name {
         case "id":

@@ -74,7 +74,7 @@ package struct SegmentsAPI: Sendable {
         let app = try scope.app()
         let limit = try scope.number("limit", in: 1...1_000, default: 100)
         guard let traces = state.traces else { throw .noAudiences }
-        let cursor = scope.parameter("cursor") ?? ""
+        let cursor = try scope.nameCursor() ?? ""
         let prefix = Segments.prefix(of: app)
         let names = try await stored { () throws(StoreError) in
             try await traces.stateNames(beginningWith: prefix).map { String($0.dropFirst(prefix.count)) }.sorted()
@@ -253,7 +253,7 @@ package struct SegmentsAPI: Sendable {
         let app = try scope.app()
         let limit = try scope.number("limit", in: 1...Self.maximumChanges, default: 100)
         let members = try await list(step, app)
-        let ids = try await page(members.label, after: scope.parameter("cursor").map(app.key), limit: limit + 1)
+        let ids = try await page(members.label, after: try scope.nameCursor().map(app.key), limit: limit + 1)
         return Response.json(capacity: 64 * ids.count) { writer in
             writer.name("items")
             writer.texts(ids.prefix(limit).map(app.name))

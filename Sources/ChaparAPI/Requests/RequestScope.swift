@@ -53,6 +53,15 @@ package struct RequestScope: Sendable {
         return nil
     }
 
+    /// Returns the parameter `cursor` where it is a name, nil without it; a longer one is of no page.
+    func nameCursor() throws(Problem) -> String? {
+        guard let cursor = parameter("cursor") else { return nil }
+        guard !cursor.isEmpty, cursor.utf8.count <= 300 else {
+            throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
+        }
+        return cursor
+    }
+
     /// Returns all query parameters, decoded; of repeated ones the first counts.
     func parameters() throws(Problem) -> [String: String] {
         var parameters: [String: String] = [:]

@@ -226,8 +226,11 @@ struct LabelWriter {
         guard changes.contains(where: { $0.number < 0 }) else { return }
         try db.run(
             """
-            DELETE FROM chapar.label_counts c USING unnest($1::text[], $2::text[]) AS n(app, label)
-            WHERE c.app = n.app AND c.label = n.label AND c.stripe = \(stripe) AND c.devices = 0
+            DELETE FROM chapar.label_counts WHERE ctid = ANY (ARRAY(
+                SELECT c.place FROM unnest($1::text[], $2::text[]) AS n(app, label) CROSS JOIN LATERAL (
+                    SELECT ctid AS place FROM chapar.label_counts
+                    WHERE app = n.app AND label = n.label AND stripe = \(stripe) AND devices = 0 LIMIT 1
+                ) AS c))
             """,
             [.texts(apps), .texts(labels)]
         )

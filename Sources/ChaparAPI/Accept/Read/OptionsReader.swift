@@ -6,7 +6,7 @@ enum OptionsReader {
     /// The longest time to live, 28 days: the longest that any platform keeps a message (FCM).
     static let maximumTimeToLive = 2_419_200
     /// The longest collapse id in bytes, Apple's limit.
-    private static let maximumCollapseIDBytes = 64
+    static let maximumCollapseIDBytes = 64
 
     private enum Field: Int, RequestField {
         case ttl, priority, collapseID, sendAt, silent, dryRun, list, requireRecipients

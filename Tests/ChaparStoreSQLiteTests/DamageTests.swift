@@ -201,6 +201,20 @@ struct DamageTests {
         }
     }
 
+    @Test("A campaign whose row is damaged stops no other, and is named when it is asked for")
+    func campaign() async throws {
+        let store = try await DamagedStore.make()
+        try await store.use { path in
+            _ = try await plant("INSERT INTO campaigns SELECT id + 1, version, ended, x'FF' FROM campaigns", path)
+            let opened = try SQLiteStore(SQLiteStoreOptions(path: path), logger: RecordedLog().logger)
+            let open = try await opened.openCampaigns(limit: 10)
+            #expect(open.count == 1)
+            let damaged = NotificationID(rawValue: (open.first?.id.rawValue ?? 0) + 1)
+            await #expect(throws: StoreError.self) { try await opened.campaign(damaged) }
+            await opened.close()
+        }
+    }
+
     // MARK: Parts
 
     /// Checks that hold for every file, damaged or not.

@@ -23,6 +23,8 @@ enum StoreAudit {
         case recipient
         /// A ``NotificationRecord``.
         case record
+        /// A ``Campaign``.
+        case campaign
         case uuid, entryKind
         case json
         /// ``StagedRows``, ``Archive``, ``LeaseList``.
@@ -82,7 +84,7 @@ enum StoreAudit {
             "campaigns", nil,
             [
                 .init("id", .id), .init("version", .count), .init("ended", .moment, isNullable: true),
-                .init("packed", .bytes),
+                .init("packed", .campaign),
             ]
         ),
         (
@@ -276,6 +278,10 @@ extension StoreAudit.Column {
         case .record:
             guard NotificationRecord(encoded: try row.bytes(place)) != nil else {
                 throw row.damage(place, "a notification's record")
+            }
+        case .campaign:
+            guard Campaign(encoded: try row.bytes(place), version: 0) != nil else {
+                throw row.damage(place, "a campaign")
             }
         case .uuid: guard try OutboxEntryRow.id(row.text(place)) != nil else { throw row.damage(place, "a UUID") }
         case .entryKind:

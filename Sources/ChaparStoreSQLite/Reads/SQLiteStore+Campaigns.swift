@@ -9,7 +9,11 @@ extension SQLiteStore: CampaignStore {
 
     /// Returns a campaign.
     public func campaign(_ id: NotificationID) async throws(StoreError) -> Campaign? {
-        try await campaigns("WHERE id = ?1 LIMIT ?2", id.rawValue, limit: 1).first
+        try await read { db in
+            let rows = try db.statement("SELECT \(Self.columns) FROM campaigns WHERE id = ?1")
+            rows.bind(1, id.rawValue)
+            return try rows.next() ? try Self.campaign(rows) : nil
+        }
     }
 
     /// Returns the campaigns that are not over, the oldest first.
@@ -22,17 +26,23 @@ extension SQLiteStore: CampaignStore {
         try await campaigns("WHERE id < ?1 ORDER BY id DESC LIMIT ?2", before?.rawValue ?? .max, limit: limit)
     }
 
+    private static func campaign(_ row: SQLStatement) throws(StoreError) -> Campaign {
+        guard let campaign = Campaign(encoded: try row.bytes(2), version: try row.integer(1)) else {
+            throw row.damage(2, "a campaign")
+        }
+        return campaign
+    }
+
+    /// Returns the campaigns that can be read: a damaged one does not stop the others.
     private func campaigns(_ part: String, _ id: Int64, limit: Int) async throws(StoreError) -> [Campaign] {
-        try await read { db in
+        let status = core.status
+        return try await read { db in
             let rows = try db.statement("SELECT \(Self.columns) FROM campaigns \(part)")
             rows.bind(1, id)
             rows.bind(2, max(0, limit))
             var found: [Campaign] = []
             while try rows.next() {
-                guard let campaign = Campaign(encoded: try rows.bytes(2), version: try rows.integer(1)) else {
-                    throw rows.damage(2, "a campaign")
-                }
-                found.append(campaign)
+                if let campaign = rows.readable(Self.campaign, status) { found.append(campaign) }
             }
             return found
         }

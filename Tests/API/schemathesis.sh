@@ -27,6 +27,7 @@ trap cleanup EXIT
 url=${1:-}
 if [ -z "$url" ]; then
     export no_proxy='*' NO_PROXY='*'  # The demonstration is on this machine.
+    : >"$work/demo.log"  # The loop may read it before the background process has made it.
     "$chapar" demo --port 0 >"$work/demo.log" 2>&1 &
     demo=$!
     for _ in $(seq 600); do

@@ -15,6 +15,7 @@ import struct
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -220,8 +221,12 @@ class Gateway:
     def post(self, path, body, **headers):
         request = urllib.request.Request(self.url + path, json.dumps(body).encode(),
                                          {"content-type": "application/json", **self.headers, **headers})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as refusal:
+            refusal.add_note(f"{path}: {refusal.read(2000).decode()}")
+            raise
 
     def get(self, path):
         request = urllib.request.Request(self.url + path, headers=self.headers)

@@ -18,6 +18,7 @@ extension JSONSyntaxError {
     ///
     /// It reads the document again up to the error.
     package func sentence(about document: [UInt8]) -> String {
+        if let encoding = Self.foreignEncoding(of: document) { return "\(encoding)." }
         let pointer = pointer(in: document)
         if expected == Self.marks {
             return
@@ -25,6 +26,16 @@ extension JSONSyntaxError {
                 + "take some of them out."
         }
         return pointer == "#" ? "\(description)." : "\(description), in \(pointer)."
+    }
+
+    /// Returns what a document is that is no UTF-8, and what to send in its place; nil when its first bytes do not say.
+    private static func foreignEncoding(of document: [UInt8]) -> String? {
+        let (first, second) = (document.first, document.dropFirst().first)
+        switch (first, second) {
+        case (0x1F, 0x8B): return "it is compressed with gzip: send it uncompressed, without Content-Encoding"
+        case (0xFE, 0xFF), (0xFF, 0xFE), (0, _), (.some, 0): return "it is text in UTF-16 or UTF-32: write it in UTF-8"
+        default: return nil
+        }
     }
 
     /// Returns the innermost value that contains the error, as a JSON pointer (RFC 6901 in its URI fragment form, `#`

@@ -119,6 +119,19 @@ struct JSONTests {
         #expect(error.sentence(about: bytes).contains("byte \(error.offset)"))
     }
 
+    @Test(
+        "A document in another encoding is named by it, with the fix",
+        arguments: [
+            ([0x1F, 0x8B, 0x08, 0x00], "gzip"), ([0xFF, 0xFE, 0x7B, 0x00], "UTF-16"),
+            ([0xFE, 0xFF, 0x00, 0x7B], "UTF-16"), ([0x7B, 0x00, 0x7D, 0x00], "UTF-16"),
+            ([0x00, 0x7B, 0x00, 0x7D], "UTF-16"),
+        ] as [([UInt8], String)]
+    )
+    func foreignEncoding(bytes: [UInt8], name: String) throws {
+        let error = try #require(throws: JSONSyntaxError.self) { try JSONValue(parsing: bytes) }
+        #expect(error.sentence(about: bytes).contains(name), "\(error.sentence(about: bytes))")
+    }
+
     /// Comparing each member with those before it would take minutes, beyond the suite's time limit.
     @Test("An object of 50,000 members is read, looked up, compared and merged")
     func manyMembers() throws {

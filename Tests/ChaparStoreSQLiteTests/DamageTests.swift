@@ -13,6 +13,8 @@ import Testing
 @Suite("A damaged store", .timeLimit(.minutes(10)))
 struct DamageTests {
     /// The values that a column gets: one of each type, and numbers at the ends of their range.
+    ///
+    /// Each column gets two of them in turn, and all with `CHAPAR_DAMAGED_FILES` (`make verify-long PARTS=damage`).
     static let wrong = ["'x'", "x'FF'", "NULL", "9223372036854775807", "-1"]
 
     @Test("The audit knows every column of every table, and of no other")
@@ -43,9 +45,11 @@ struct DamageTests {
     func values(table: String) async throws {
         let store = try await DamagedStore.make()
         let columns = try #require(StoreAudit.tables.first { $0.name == table }).columns.map(\.name)
+        let asksAll = ProcessInfo.processInfo.environment["CHAPAR_DAMAGED_FILES"] != nil
         var planted = 0
-        for column in columns {
-            for value in Self.wrong {
+        for (place, column) in columns.enumerated() {
+            let two = [Self.wrong[place % Self.wrong.count], Self.wrong[(place + 2) % Self.wrong.count]]
+            for value in asksAll ? Self.wrong : two {
                 try await store.use { path in
                     guard try await plant("UPDATE OR IGNORE \(table) SET \"\(column)\" = \(value)", path) else {
                         return

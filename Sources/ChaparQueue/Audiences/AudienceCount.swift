@@ -43,6 +43,8 @@ package struct AudienceCounter: Sendable {
     /// The device numbers of the first window of an exact count, and its most candidates.
     private static let (firstSpan, candidates): (Int64, Int) = (5_000, 2_000)
     private static let largestSpan: Int64 = 1 << 24
+    /// The candidates of the first window of a count with a limit: it may end there, and each costs a look-up.
+    private static let firstCandidates: Int64 = 16
 
     private let store: any AudienceStore
 
@@ -71,19 +73,21 @@ package struct AudienceCounter: Sendable {
         var count = AudienceCount(.exact)
         var cursor: Int64 = 0
         var span = Self.firstSpan
+        var most = Int(clamping: min(Int64(Self.candidates), max(Self.firstCandidates, limit)))
         while cursor < end {
             if Task.isCancelled || start.duration(to: .now) >= deadline || count.matched > limit {
                 count.kind = .atLeast
                 return count
             }
             let bound = min(end, cursor.adding(clamping: span))
-            let window = try await store.window(plan, after: cursor, through: bound, limit: Self.candidates)
+            let window = try await store.window(plan, after: cursor, through: bound, limit: most)
             count.add(window)
             each(window)
             cursor = window.cursor
             // Few candidates cost a call each; a window of a union is sorted as a whole, so it must stay small.
-            if window.rowsRead < Self.candidates / 10 { span = min(Self.largestSpan, span.multiplied(clamping: 2)) }
-            if window.rowsRead == Self.candidates { span = max(Self.sampleSpan, span / 2) }
+            if window.rowsRead < most / 10 { span = min(Self.largestSpan, span.multiplied(clamping: 2)) }
+            if window.rowsRead == most { span = max(Self.sampleSpan, span / 2) }
+            most = min(Self.candidates, most.multiplied(clamping: 2))
         }
         return count
     }

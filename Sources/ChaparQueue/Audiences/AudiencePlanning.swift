@@ -109,6 +109,7 @@ extension AudiencePlan {
             rowsRead: candidates.read
         )
         for subject in candidates.subjects {
+            if let wave, !wave.contains(CampaignPace.bucket(of: subject.device.id)) { continue }
             switch audience.verdict(subject) {
             case .unmatched: break
             case .skipped(let cause): window.skipped[cause, default: 0] += 1

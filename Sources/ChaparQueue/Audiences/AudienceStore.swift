@@ -51,6 +51,10 @@ package struct AudiencePlan: Sendable, Hashable {
     package var sources: [Source]?
     /// About how many devices the sources have; nil when each device must be read.
     package var candidates: Int64?
+    /// The buckets of the devices that a wave is for (``CampaignPace/bucket(of:)``); nil for every device.
+    ///
+    /// A device outside them is in no window, and not among those that are skipped.
+    package var wave: Range<Int64>?
 
     /// Makes a plan.
     package init(_ audience: Audience, sources: [Source]?, candidates: Int64? = nil) {

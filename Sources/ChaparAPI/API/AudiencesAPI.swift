@@ -125,7 +125,7 @@ package struct AudiencesAPI: Sendable {
             return try await AudienceLookup(state, scope).resolve(
                 request,
                 exclude: exclude.map { ($0, "#/exclude") },
-                list: list,
+                list: list.map { ($0, "#/list") },
                 of: app,
                 &issues
             )

@@ -61,6 +61,8 @@ struct APIAudienceTests {
         #expect(narrow.json["cost"]?["reads"] == "index")
         let digest = try await count(harness, #"{"audience":{"everyone":true},"list":"digest"}"#)
         #expect(digest.json["count"] == 0, "\(digest.text)")
+        let unknown = try await count(harness, #"{"audience":{"tag":"news"},"list":"offer"}"#)
+        #expect(unknown.errors == ["#/list unknown_list"], "\(unknown.text)")
     }
 
     @Test("A segment of a rule is stored, named by others, and refused where it would lead to itself")

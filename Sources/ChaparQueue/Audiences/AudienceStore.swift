@@ -12,6 +12,8 @@ package struct AudienceWindow: Sendable {
     package var isOver: Bool
     /// The number of candidates that were read: the rows of an index, or the devices where no index serves.
     package var rowsRead: Int
+    /// The number of candidates that are devices of the audience's app: indexes have those of every app.
+    package var evaluated = 0
 
     /// Makes a window.
     package init(

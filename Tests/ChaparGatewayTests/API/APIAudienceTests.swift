@@ -65,6 +65,25 @@ struct APIAudienceTests {
         #expect(unknown.errors == ["#/list unknown_list"], "\(unknown.text)")
     }
 
+    @Test("What a count cost says nothing of the devices of other apps")
+    func costWithinApp() async throws {
+        let harness = try await harness()
+        let now = harness.time.now
+        let other = AppName(rawValue: "other")
+        _ = try await harness.devices.put(
+            (0..<5).map { number in
+                var device = Device(id: other.key("phone-\(number)"), createdAt: now)
+                device.tags = ["news", "secret"]
+                return device
+            }
+        )
+        // This store has no index: it evaluates each device.
+        for rule in [#"{"tag":"news"}"#, #"{"tag":"secret"}"#, #"{"everyone":true}"#] {
+            let reply = try await count(harness, #"{"audience":\#(rule)}"#)
+            #expect(reply.json["cost"]?["rows"] == 12, "\(reply.text)")
+        }
+    }
+
     @Test("A segment of a rule is stored, named by others, and refused where it would lead to itself")
     func segmentOfRule() async throws {
         let harness = try await harness()

@@ -197,6 +197,18 @@ struct APIAudienceTests {
         #expect(warned.json["warnings"]?.arrayValue?.first?["code"] == "audience_empty", "\(warned.text)")
         let refused = try await harness.post(empty + #","require_recipients":true}}"#)
         #expect(refused.errors == ["#/to/audience audience_empty"], "\(refused.text)")
+        // What would be refused is refused, and what cannot come to its end in time is told.
+        func paced(_ pace: String) async throws -> APIHarness.Reply {
+            try await harness.post(
+                #"{"to":{"tags":{"all":["news"]}},"content":{"title":"x"},"pace":\#(pace),"#
+                    + #""options":{"dry_run":true,"ttl":60}}"#
+            )
+        }
+        let long = try await paced(#"{"over":120}"#)
+        #expect(long.errors == ["#/pace/over over_beyond_ttl"], "\(long.text)")
+        let slow = try await paced(#"{"per_minute":1}"#)
+        #expect(slow.json["warnings"]?.arrayValue?.map { $0["code"] } == ["pace_beyond_ttl"], "\(slow.text)")
+        #expect(harness.store.accepted.isEmpty)
     }
 
     @Test("A population needs the scope broadcast, and a key has at most the devices of max_audience")

@@ -176,6 +176,8 @@ struct APICampaignTests {
             #expect(title.errors == ["#/content unknown_field", "#/pace missing"])
             let wrong = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{"per_minute":0}}"#)
             #expect(wrong.errors == ["#/pace/per_minute out_of_range"])
+            let long = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{"over":999999}}"#)
+            #expect(long.errors == ["#/pace/over over_beyond_ttl"], "\(long.text)")
             let faster = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{}}"#)
             #expect(faster.status == 200, "\(faster.text)")
             try await Self.follow(gateway, id, until: Self.isOver)
@@ -230,6 +232,9 @@ struct APICampaignTests {
                     "#/pace/waves/1/percent not_rising",
                 ]
             )
+            let waits = #","pace":{"waves":[{"percent":1,"wait":60},{"percent":5}]},"options":{"ttl":60}"#
+            let late = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#, waits)
+            #expect(late.errors == ["#/pace/waves waves_beyond_ttl"], "\(late.text)")
             let one = #"{"tokens":[{"token":"4f1c","service":"ios-apns"}]}"#
             let single = try await Self.post(gateway, one, #","name":"x""#)
             #expect(single.errors == ["#/name audience_only"])

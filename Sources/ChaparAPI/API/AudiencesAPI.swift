@@ -105,10 +105,11 @@ package struct AudiencesAPI: Sendable {
             writer.members(of: count)
             writer.name("cost")
             writer.beginObject()
-            // An index gives the candidates, or each device of the registry is read.
+            // An index gives the candidates, or each device of the registry is read. Those of other apps are not told
+            // of: their number says how many devices another tenant has, and with which tags.
             writer.field("reads", plan.sources == nil ? "registry" : "index")
             writer.name("rows")
-            writer.integer(Int(clamping: count.rowsRead))
+            writer.integer(Int(clamping: count.evaluated))
             writer.endObject()
         }
     }
@@ -125,7 +126,7 @@ package struct AudiencesAPI: Sendable {
             return try await AudienceLookup(state, scope).resolve(
                 request,
                 exclude: exclude.map { ($0, "#/exclude") },
-                list: list,
+                list: list.map { ($0, "#/list") },
                 of: app,
                 &issues
             )

@@ -162,17 +162,21 @@ package struct CampaignsAPI: Sendable {
             if pace == nil { issues.add("#/pace", "missing", "Give the pace: only it can change while one runs.") }
         }
         guard let pace else { return Response.json { _ in } }
-        var wavesDiffer = false
+        var issues = RequestIssues()
         let (campaign, isChanged) = try await change(id, scope) { [state] campaign in
-            // A campaign that is in its waves would meet devices of another cut twice, or never.
-            wavesDiffer = campaign.pace.waves != pace.waves && campaign.bound != nil
-            return !wavesDiffer && campaign.change(pace: pace, at: state.time.steady)
+            let now = state.time.steady
+            issues = RequestIssues()
+            guard campaign.endedAt == nil, campaign.isOpen else { return false }
+            let (wavesDiffer, overDiffers) = (campaign.pace.waves != pace.waves, campaign.pace.over != pace.over)
+            if wavesDiffer, campaign.bound != nil {
+                // A campaign that is in its waves would meet devices of another cut twice, or never.
+                issues.add("#/pace/waves", "begun", "It has begun: the waves stay as they were given.")
+            } else if wavesDiffer || overDiffers {
+                pace.check(from: max(now, campaign.dueAt ?? now), until: campaign.expiresAt, &issues)
+            }
+            return issues.isEmpty && campaign.change(pace: pace, at: now)
         }
-        if wavesDiffer {
-            var issues = RequestIssues()
-            issues.add("#/pace/waves", "begun", "It has begun: the waves stay as they were given.")
-            throw Problem(issues)
-        }
+        guard issues.isEmpty else { throw Problem(issues) }
         guard isChanged else { throw .campaignOver(campaign.phase.word) }
         return try await show(campaign)
     }

@@ -48,11 +48,20 @@ package struct NotificationsAPI: AcceptingAPI {
         }
     }
 
-    /// Returns the answer to a dry run for an audience, which counts it and sends nothing.
+    /// Returns the answer to a dry run for an audience, which checks everything, counts it and sends nothing.
     package func preview(_ draft: Draft, _ scope: RequestScope) throws(Problem) -> EnqueueReply? {
-        guard let preview = draft.notification.audiencePreview else { return nil }
-        guard draft.issues.isEmpty else { throw Problem(draft.issues) }
-        return EnqueueReply(body: preview.answer(draft.notification.warnings), isPreview: true)
+        let notification = draft.notification
+        guard let preview = notification.audiencePreview, let audience = notification.audience else { return nil }
+        var issues = draft.issues
+        let intake = NotificationIntake(
+            snapshot: scope.snapshot,
+            store: state.store,
+            clock: state.clock,
+            caller: scope.caller
+        )
+        let warnings = intake.warnings(about: notification, to: audience, of: preview.count, &issues)
+        guard issues.isEmpty else { throw Problem(issues) }
+        return EnqueueReply(body: preview.answer(warnings), isPreview: true)
     }
 
     package func check(

@@ -19,7 +19,8 @@ struct CampaignWindow {
 
     /// Reads the window of a campaign that begins after its cursor, with at most `most` devices.
     ///
-    /// A device of another wave is in the window of that wave's pass. Skipped devices count in the last pass.
+    /// With waves, a device is in the windows of one pass only, and counts there, whether it is skipped or not: what
+    /// becomes of it after its wave, such as a token that the platform refuses, counts no second time.
     init(
         of campaign: Campaign,
         through bound: Int64,
@@ -29,32 +30,25 @@ struct CampaignWindow {
     ) async throws(StoreError) {
         cursor = campaign.cursor
         let pass = Int(clamping: campaign.pass)
-        let buckets = campaign.pace.waves.isEmpty ? nil : campaign.pace.buckets(ofPass: pass)
-        let isLast = pass >= campaign.pace.passes - 1
+        var plan = plan
+        plan.wave = campaign.pace.waves.isEmpty ? nil : campaign.pace.buckets(ofPass: pass)
         var candidates = 0
         while devices.count < most, cursor < bound, candidates < Self.mostCandidates, !Task.isCancelled {
             let room = most - devices.count
             var end = bound
             var part = try await audiences.window(plan, after: cursor, through: end, limit: Self.candidates)
-            var found = Self.chosen(part.devices, buckets)
-            if found.count > room {
+            if part.devices.count > room {
                 // The counts belong to the numbers that were read: those up to the last device are read again.
-                end = found[room - 1].number
+                end = part.devices[room - 1].number
                 part = try await audiences.window(plan, after: cursor, through: end, limit: Self.candidates)
-                found = Self.chosen(part.devices, buckets)
             }
-            devices += found
-            if isLast { for (cause, count) in part.skipped { skipped[cause.rawValue, default: 0] += count } }
+            devices += part.devices
+            for (cause, count) in part.skipped { skipped[cause.rawValue, default: 0] += count }
             candidates += max(part.rowsRead, 1)
             let next = part.isOver ? end : part.cursor
             guard next > cursor else { break }
             cursor = next
         }
-    }
-
-    private static func chosen(_ devices: [AudienceSubject], _ buckets: Range<Int64>?) -> [AudienceSubject] {
-        guard let buckets else { return devices }
-        return devices.filter { buckets.contains(CampaignPace.bucket(of: $0.device.id)) }
     }
 
     /// Counts a device that no backend can be found for.

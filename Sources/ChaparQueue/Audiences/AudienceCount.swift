@@ -21,6 +21,8 @@ package struct AudienceCount: Sendable, Hashable {
     package var skipped: [AudienceSkip: Int64] = [:]
     /// The number of candidates that were read.
     package var rowsRead: Int64 = 0
+    /// The number of devices of the app among them, which alone its callers may know.
+    package var evaluated: Int64 = 0
 
     /// Makes an empty count.
     package init(_ kind: Kind) { self.kind = kind }
@@ -143,6 +145,7 @@ package struct AudienceCounter: Sendable {
         count.reached = Int64(clamping: (Double(sum.reached) * scale).rounded())
         count.skipped = sum.skipped.mapValues { Int64(clamping: (Double($0) * scale).rounded()) }
         count.rowsRead = sum.rowsRead
+        count.evaluated = sum.evaluated
         return count
     }
 }
@@ -154,5 +157,6 @@ extension AudienceCount {
             skipped[cause] = (skipped[cause] ?? 0).adding(clamping: Int64(number))
         }
         rowsRead = rowsRead.adding(clamping: Int64(window.rowsRead))
+        evaluated = evaluated.adding(clamping: Int64(window.evaluated))
     }
 }

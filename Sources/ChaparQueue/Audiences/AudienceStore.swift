@@ -12,6 +12,8 @@ package struct AudienceWindow: Sendable {
     package var isOver: Bool
     /// The number of candidates that were read: the rows of an index, or the devices where no index serves.
     package var rowsRead: Int
+    /// The number of candidates that are devices of the audience's app: indexes have those of every app.
+    package var evaluated = 0
 
     /// Makes a window.
     package init(
@@ -51,6 +53,10 @@ package struct AudiencePlan: Sendable, Hashable {
     package var sources: [Source]?
     /// About how many devices the sources have; nil when each device must be read.
     package var candidates: Int64?
+    /// The buckets of the devices that a wave is for (``CampaignPace/bucket(of:)``); nil for every device.
+    ///
+    /// A device outside them is in no window, and not among those that are skipped.
+    package var wave: Range<Int64>?
 
     /// Makes a plan.
     package init(_ audience: Audience, sources: [Source]?, candidates: Int64? = nil) {

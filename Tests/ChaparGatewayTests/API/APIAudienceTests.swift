@@ -61,6 +61,27 @@ struct APIAudienceTests {
         #expect(narrow.json["cost"]?["reads"] == "index")
         let digest = try await count(harness, #"{"audience":{"everyone":true},"list":"digest"}"#)
         #expect(digest.json["count"] == 0, "\(digest.text)")
+        let unknown = try await count(harness, #"{"audience":{"tag":"news"},"list":"offer"}"#)
+        #expect(unknown.errors == ["#/list unknown_list"], "\(unknown.text)")
+    }
+
+    @Test("What a count cost says nothing of the devices of other apps")
+    func costWithinApp() async throws {
+        let harness = try await harness()
+        let now = harness.time.now
+        let other = AppName(rawValue: "other")
+        _ = try await harness.devices.put(
+            (0..<5).map { number in
+                var device = Device(id: other.key("phone-\(number)"), createdAt: now)
+                device.tags = ["news", "secret"]
+                return device
+            }
+        )
+        // This store has no index: it evaluates each device.
+        for rule in [#"{"tag":"news"}"#, #"{"tag":"secret"}"#, #"{"everyone":true}"#] {
+            let reply = try await count(harness, #"{"audience":\#(rule)}"#)
+            #expect(reply.json["cost"]?["rows"] == 12, "\(reply.text)")
+        }
     }
 
     @Test("A segment of a rule is stored, named by others, and refused where it would lead to itself")
@@ -176,6 +197,18 @@ struct APIAudienceTests {
         #expect(warned.json["warnings"]?.arrayValue?.first?["code"] == "audience_empty", "\(warned.text)")
         let refused = try await harness.post(empty + #","require_recipients":true}}"#)
         #expect(refused.errors == ["#/to/audience audience_empty"], "\(refused.text)")
+        // What would be refused is refused, and what cannot come to its end in time is told.
+        func paced(_ pace: String) async throws -> APIHarness.Reply {
+            try await harness.post(
+                #"{"to":{"tags":{"all":["news"]}},"content":{"title":"x"},"pace":\#(pace),"#
+                    + #""options":{"dry_run":true,"ttl":60}}"#
+            )
+        }
+        let long = try await paced(#"{"over":120}"#)
+        #expect(long.errors == ["#/pace/over over_beyond_ttl"], "\(long.text)")
+        let slow = try await paced(#"{"per_minute":1}"#)
+        #expect(slow.json["warnings"]?.arrayValue?.map { $0["code"] } == ["pace_beyond_ttl"], "\(slow.text)")
+        #expect(harness.store.accepted.isEmpty)
     }
 
     @Test("A population needs the scope broadcast, and a key has at most the devices of max_audience")

@@ -23,11 +23,11 @@ struct APICampaignTests {
     ) -> ScriptedBackend { ScriptedBackend([.iOSAPNs, .androidFirebase], outcome) }
 
     /// Registers devices with a token each, and the tag `news`; each seventh has the tag `muted` too.
-    private static func register(_ count: Int, _ store: any DeviceStore) async throws {
+    private static func register(_ count: Int, _ store: any DeviceStore, _ more: [String] = []) async throws {
         for start in stride(from: 0, to: count, by: 1_000) {
             let devices = (start..<min(count, start + 1_000)).map { number in
                 var device = Device(id: "device-\(number)", createdAt: Date(timeIntervalSince1970: 1_700_000_000))
-                device.tags = number % 7 == 0 ? ["muted", "news"] : ["news"]
+                device.tags = (number % 7 == 0 ? ["muted", "news"] : ["news"]) + more
                 device.tokens = [
                     RegisteredToken(
                         DeviceToken("token-\(number)", service: .iOSAPNs),
@@ -176,10 +176,33 @@ struct APICampaignTests {
             #expect(title.errors == ["#/content unknown_field", "#/pace missing"])
             let wrong = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{"per_minute":0}}"#)
             #expect(wrong.errors == ["#/pace/per_minute out_of_range"])
+            let long = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{"over":999999}}"#)
+            #expect(long.errors == ["#/pace/over over_beyond_ttl"], "\(long.text)")
             let faster = try await APIHarness.send(gateway.responder, .patch, path, #"{"pace":{}}"#)
             #expect(faster.status == 200, "\(faster.text)")
             try await Self.follow(gateway, id, until: Self.isOver)
             for number in 0..<300 { #expect(Self.attempts(number, backend) == 1) }
+        }
+    }
+
+    @Test("in waves counts each device once, whatever becomes of it after its wave")
+    func wavesCountOnce() async throws {
+        let backend = Self.backend()
+        try await EmbeddedGateway.run(.memory, [.init(name: "ios", backend: backend)]) { gateway in
+            try await Self.register(200, gateway.state.devices)
+            let to = #"{"tags":{"any":["news"]},"exclude":{"tag":"stopped"}}"#
+            let reply = try await Self.post(gateway, to, #","pace":{"waves":[{"percent":50,"wait":2}]}"#)
+            let id = try #require(reply.json["id"]?.stringValue)
+            let first = try await Self.follow(gateway, id) { campaign in
+                let reached = campaign["audience"]?["reached"]?.integerValue ?? 0
+                return reached > 0 && campaign["counts"]?["accepted_by_platform"]?.integerValue == reached
+            }
+            try await Self.register(200, gateway.state.devices, ["stopped"])
+            let campaign = try await Self.follow(gateway, id, until: Self.isOver)
+            let reached = try #require(first["audience"]?["reached"]?.integerValue)
+            #expect(campaign["audience"]?["matched"]?.integerValue == 200)
+            #expect(campaign["audience"]?["reached"]?.integerValue == reached)
+            #expect(campaign["audience"]?["skipped"]?["excluded"]?.integerValue == 200 - reached)
         }
     }
 
@@ -209,6 +232,9 @@ struct APICampaignTests {
                     "#/pace/waves/1/percent not_rising",
                 ]
             )
+            let waits = #","pace":{"waves":[{"percent":1,"wait":60},{"percent":5}]},"options":{"ttl":60}"#
+            let late = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#, waits)
+            #expect(late.errors == ["#/pace/waves waves_beyond_ttl"], "\(late.text)")
             let one = #"{"tokens":[{"token":"4f1c","service":"ios-apns"}]}"#
             let single = try await Self.post(gateway, one, #","name":"x""#)
             #expect(single.errors == ["#/name audience_only"])

@@ -26,7 +26,7 @@ struct AudienceLookup: Sendable {
         let audience = try await resolve(
             request,
             exclude: draft.exclude.map { ($0, "#/to/exclude") },
-            list: draft.audienceOptions.list,
+            list: draft.audienceOptions.list.map { ($0, "#/options/list") },
             of: draft.appName,
             mayBroadcast: scope.caller.has(.broadcast),
             &issues
@@ -74,7 +74,7 @@ struct AudienceLookup: Sendable {
     /// - Parameters:
     ///   - request: The rule with its pointer.
     ///   - exclude: The devices that are left out, with the pointer.
-    ///   - list: The name of the list that the message is about.
+    ///   - list: The name of the list that the message is about, with the pointer.
     ///   - app: The app.
     ///   - mayBroadcast: Whether the caller may address a population.
     ///   - issues: Receives the mistakes.
@@ -83,7 +83,7 @@ struct AudienceLookup: Sendable {
     func resolve(
         _ request: AudienceRequest,
         exclude: (rule: JSONValue, pointer: String)? = nil,
-        list: String? = nil,
+        list: (name: String, pointer: String)? = nil,
         of app: AppName,
         mayBroadcast: Bool = true,
         _ issues: inout RequestIssues
@@ -102,10 +102,10 @@ struct AudienceLookup: Sendable {
         }
         var topic: Audience.List?
         if let list {
-            if let isDefault = scope.gateway.configuration.lists[list] {
-                topic = Audience.List(list, isDefault: isDefault)
+            if let isDefault = scope.gateway.configuration.lists[list.name] {
+                topic = Audience.List(list.name, isDefault: isDefault)
             } else {
-                issues.add("#/options/list", "unknown_list", scope.gateway.configuration.unknownList(list))
+                issues.add(list.pointer, "unknown_list", scope.gateway.configuration.unknownList(list.name))
             }
         }
         guard issues.count == before, let rule = found.resolved else { return nil }

@@ -14,6 +14,58 @@ extension NotificationIntake {
         _ issues: inout RequestIssues
     ) -> (campaign: Campaign, answer: Enqueued)? {
         guard let audience = draft.audience else { return nil }
+        let (times, warnings) = inspect(draft, audience, &issues)
+        guard issues.isEmpty else { return nil }
+        var record = draft.record
+        record.content = draft.stored(from: body)
+        record.plans = [DeliveryPlan([""])]  // The windows find those of their devices.
+        record.acceptedAt = acceptedAt
+        let backends = caller.view?.backends(of: draft.appName).map(\.name)
+        var campaign = Campaign(
+            id: store.makeID(recipients: 1),
+            caller: caller.name,
+            app: draft.appName,
+            record: record,
+            audience: CampaignTarget(audience, choice: draft.choice, backends: backends).stored,
+            name: draft.campaign.name,
+            dueAt: times.dueAt,
+            expiresAt: times.expiresAt,
+            pace: draft.campaign.pace ?? CampaignPace()
+        )
+        campaign.keepsAll = draft.campaign.keepsAll
+        campaign.share = caller.queueShare
+        campaign.collapseID = draft.notification.collapseID
+        let answer = Enqueued(
+            id: campaign.id,
+            state: times.dueAt == nil ? .queued : .scheduled,
+            recipients: nil,
+            warnings: warnings,
+            labels: AcceptanceLabels(route: draft.routeLabel, app: draft.appName)
+        )
+        return (campaign, answer)
+    }
+
+    /// Checks the notification that was dry run as if it were accepted, and returns the warnings about it.
+    func warnings(
+        about draft: NotificationDraft,
+        to audience: Audience,
+        of count: AudienceCount,
+        _ issues: inout RequestIssues
+    ) -> [Finding] {
+        let (times, warnings) = inspect(draft, audience, &issues)
+        guard let perMinute = draft.campaign.pace?.perMinute else { return warnings }
+        let end = (times.dueAt ?? acceptedAt).addingTimeInterval(Double(count.reached) / perMinute * 60)
+        guard end > times.expiresAt else { return warnings }
+        let detail = "At this pace the time to live ends before each device has it: raise options.ttl, or the pace."
+        return warnings + [Finding(pointer: "#/pace/per_minute", code: "pace_beyond_ttl", detail: detail)]
+    }
+
+    /// Checks what does not depend on the devices: times, route, payload and pace.
+    private func inspect(
+        _ draft: NotificationDraft,
+        _ audience: Audience,
+        _ issues: inout RequestIssues
+    ) -> (times: (dueAt: Date?, expiresAt: Date), warnings: [Finding]) {
         let times = times(of: draft.notification, &issues)
         let gateway = snapshot.gateway(for: caller)
         let routing = gateway.routing(of: draft.appName)
@@ -33,43 +85,8 @@ extension NotificationIntake {
                 PayloadInspection(draft.notification, for: .token, plans: plans, gateway: gateway, issues: &issues)
                 .warnings
         }
-        let pace = draft.campaign.pace ?? CampaignPace()
-        let begin = times.dueAt ?? acceptedAt
-        if let over = pace.over, begin.addingTimeInterval(TimeInterval(over)) > times.expiresAt {
-            issues.add(
-                "#/pace/over",
-                "over_beyond_ttl",
-                "The time to live ends before the span does: raise options.ttl, or shorten it."
-            )
-        }
-        guard issues.isEmpty else { return nil }
-        var record = draft.record
-        record.content = draft.stored(from: body)
-        record.plans = [DeliveryPlan([""])]  // The windows find those of their devices.
-        record.acceptedAt = acceptedAt
-        let backends = caller.view?.backends(of: draft.appName).map(\.name)
-        var campaign = Campaign(
-            id: store.makeID(recipients: 1),
-            caller: caller.name,
-            app: draft.appName,
-            record: record,
-            audience: CampaignTarget(audience, choice: draft.choice, backends: backends).stored,
-            name: draft.campaign.name,
-            dueAt: times.dueAt,
-            expiresAt: times.expiresAt,
-            pace: pace
-        )
-        campaign.keepsAll = draft.campaign.keepsAll
-        campaign.share = caller.queueShare
-        campaign.collapseID = draft.notification.collapseID
-        let answer = Enqueued(
-            id: campaign.id,
-            state: times.dueAt == nil ? .queued : .scheduled,
-            recipients: nil,
-            warnings: warnings.map(issues.whole),
-            labels: AcceptanceLabels(route: draft.routeLabel, app: draft.appName)
-        )
-        return (campaign, answer)
+        draft.campaign.pace?.check(from: times.dueAt ?? acceptedAt, until: times.expiresAt, &issues)
+        return (times, warnings.map(issues.whole))
     }
 
     /// Returns a plan for each backend that could get the notification, to check its payload: which devices there are
@@ -86,6 +103,21 @@ extension NotificationIntake {
         switch choice {
         case .backend(let name): return able.contains(name) ? [DeliveryPlan([name])] : []
         case .automatic, .route: return able.map { DeliveryPlan([$0]) }
+        }
+    }
+}
+
+extension CampaignPace {
+    /// Reports a pace by which a campaign that begins at one time cannot be over at another.
+    func check(from begin: Date, until end: Date, _ issues: inout RequestIssues) {
+        if let over, begin.addingTimeInterval(TimeInterval(over)) > end {
+            let detail = "The time to live ends before the span does: raise options.ttl, or shorten it."
+            issues.add("#/pace/over", "over_beyond_ttl", detail)
+        }
+        let waits = waves.reduce(0) { $0.adding(clamping: $1.pause) }
+        if waits > 0, begin.addingTimeInterval(TimeInterval(waits)) >= end {
+            let detail = "The time to live ends before the waits of the waves do: raise options.ttl, or shorten them."
+            issues.add("#/pace/waves", "waves_beyond_ttl", detail)
         }
     }
 }

@@ -197,13 +197,17 @@ struct APISearchTests {
         let reply = try await harness.send(.get, "/v1/users/ali")
         #expect(reply.status == 200, "\(reply.text)")
         #expect(reply.json["devices"]?.arrayValue?.first?["id"] == "phone")
-        #expect(reply.json["tags"] == ["vip"])
+        #expect(reply.json["tags"] == ["vip"] && reply.json["user_tags"] == [], "\(reply.text)")
         let notifications = reply.json["notifications"]?["items"]?.arrayValue ?? []
         #expect(notifications.first?["id"]?.stringValue == id, "\(reply.text)")
         #expect(try await harness.send(.get, "/v1/users/nobody").status == 404)
     }
 
     @Test("Counts are by reason, backend and app, and say whether the cause is gone")
+        #expect(try await harness.send(.put, "/v1/users/sara/tags", #"{"tags":["gold"]}"#).status == 200)
+        let tagged = try await harness.send(.get, "/v1/users/sara")
+        #expect(tagged.json["user_tags"] == ["gold"] && tagged.json["devices"] == [], "\(tagged.text)")
+        #expect(tagged.json["lists"] == [:], "\(tagged.text)")
     func counts() async throws {
         let harness = APIHarness()
         try await Self.register(harness, "phone", user: "ali")

@@ -260,7 +260,13 @@ package struct SearchAPI: Sendable {
         let now = state.clock.reading
         var page = FoundPage()
         do throws(StoreError) {
-            for var look in filter.looks(now, before: before, onePerNotification: onePerNotification) {
+            let looks = filter.looks(
+                now,
+                before: before,
+                onePerNotification: onePerNotification,
+                campaigns: try await campaigns(filter.ids)
+            )
+            for var look in looks {
                 look.limit = limit - page.found.count
                 look.rows = Self.mostRows
                 let part = try await search.search(look) { filter.wants($0, for: caller) && isTaken($0) }
@@ -282,6 +288,18 @@ package struct SearchAPI: Sendable {
             throw Problem(error)
         }
         return page
+    }
+
+    /// Returns those of the ids that belong to an audience, each with the time after which it has no further window.
+    private func campaigns(_ ids: Set<NotificationID>) async throws(StoreError) -> [NotificationID: Date?] {
+        guard let campaigns = state.store.abilities.campaigns else { return [:] }
+        var found: [NotificationID: Date?] = [:]
+        for id in ids {
+            guard let campaign = try await campaigns.campaign(id) else { continue }
+            // The clocks of several gateways differ by less.
+            found.updateValue(campaign.endedAt?.addingTimeInterval(60), forKey: id)
+        }
+        return found
     }
 
     private func notifications(_ found: [FoundDelivery]) async throws(Problem) -> [StoredNotification] {

@@ -82,6 +82,14 @@ package enum GatewayReasons {
             "Give it a longer ttl, or look at why the backend was late: backends --url."
         ),
         guide(
+            "expired",
+            "refused: message",
+            "The time to live (options.ttl) ended before the message was sent: it waited, or less than a second was left.",
+            "Goes on with the next backend of the plan, else ends the delivery as expired, or as unknown if an earlier "
+                + "attempt may have arrived.",
+            "Give it a longer ttl, or look at the attempts before this one."
+        ),
+        guide(
             "cancelled_by_caller",
             "cancelled",
             "DELETE /v1/notifications/{id} cancelled it.",

@@ -64,7 +64,10 @@ public struct PlanRules: Sendable, Hashable {
     private func decide(_ position: PlanPosition, _ refusal: Refusal, at now: Date, random: Double) -> PlanVerdict {
         switch refusal.advice {
         case .never:
-            return next(position, at: now) ?? refused(position)
+            if let next = next(position, at: now) { return next }
+            // Its time to live ended before it was sent: no platform refused it, and earlier silence stays unsettled.
+            if refusal == .expired { return PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .expired)) }
+            return refused(position)
         case .retry(let after):
             return again(position, floor: after, at: now, random: random, limit: refusal.retryLimit)
         case .slowRecipient(let after):

@@ -55,4 +55,12 @@ struct RetryLimitTests {
         let outcome = DeliveryOutcome.refused(Refusal(.platform, reason: "UNAVAILABLE", advice: .retry(after: nil)))
         #expect(move(["a"], attempts: 20, seconds: 7200, outcome) == .retry(at: Self.start.addingTimeInterval(7200)))
     }
+
+    @Test("Without time left to send it a message ends as expired, and as unknown after an attempt without answer")
+    func noTimeLeft() {
+        let outcome = DeliveryOutcome.refused(.expired)
+        #expect(move(["a"], attempts: 1, outcome) == .end(.expired))
+        #expect(move(["a"], attempts: 1, mayHaveBeenSent: true, outcome) == .end(.unknown))
+        #expect(move(["a", "b"], attempts: 1, outcome) == .next(step: 1))
+    }
 }

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import ChaparCore
+import ChaparDelivery
 import Testing
 
 @testable import ChaparCommands
@@ -22,6 +23,12 @@ struct KeysTests {
         try await Program.wait("reload") { () -> Bool? in
             gateway.child.errors.components(separatedBy: "configuration reloaded").count > times ? true : nil
         }
+    }
+
+    @Test("may be made with every scope that a configuration knows")
+    func scopes() {
+        let known = GatewayConfiguration.APIKey.Scope.allCases
+        #expect(KeysCommand.Scope.allCases.map(\.rawValue) == known.map(\.rawValue))
     }
 
     @Test("is rotated without a gap: the old value opens until it is retired")

@@ -178,8 +178,7 @@ package struct AudiencesAPI: Sendable {
     ) async throws(Problem) -> Response {
         let (name, key) = try user(step, scope)
         let labels = try await labels(key)
-        let prefix = AudienceLabel.userTag("")
-        var tags = labels.filter { $0.hasPrefix(prefix) }.map(AudienceLabel.name)
+        var tags = Self.tags(labels)
         if method == .put {
             let new = try await readTags(request, scope)
             let (old, next) = (Set(tags.map(ExactText.init)), Set(new.map(ExactText.init)))
@@ -196,6 +195,12 @@ package struct AudiencesAPI: Sendable {
             writer.name("tags")
             writer.texts(tags)
         }
+    }
+
+    /// Returns the tags among the labels of a user.
+    static func tags(_ labels: [String]) -> [String] {
+        let prefix = AudienceLabel.userTag("")
+        return labels.filter { $0.hasPrefix(prefix) }.map(AudienceLabel.name)
     }
 
     private func readTags(_ request: Request, _ scope: RequestScope) async throws(Problem) -> [String] {
@@ -241,24 +246,30 @@ package struct AudiencesAPI: Sendable {
             }
             try await relabel(change)
         }
-        var chosen: [String: Bool] = [:]
-        for label in try await labels(key) where label.hasPrefix("l") {
-            chosen[AudienceLabel.name(label)] = label.hasPrefix(AudienceLabel.list("", isIn: true))
-        }
+        let labels = try await labels(key)
         return Response.json { writer in
             writer.field("user", name)
-            writer.name("lists")
+            Self.write(lists: labels, configuration, to: &writer)
+        }
+    }
+
+    /// Writes the member `lists`: each list of the configuration, and what a user with these labels has chosen.
+    static func write(lists labels: [String], _ configuration: GatewayConfiguration, to writer: inout JSONWriter) {
+        var chosen: [String: Bool] = [:]
+        for label in labels where label.hasPrefix("l") {
+            chosen[AudienceLabel.name(label)] = label.hasPrefix(AudienceLabel.list("", isIn: true))
+        }
+        writer.name("lists")
+        writer.beginObject()
+        // A choice about a list that the configuration no longer has is kept, and has no effect.
+        for (list, isDefault) in configuration.lists.sorted(by: { $0.key < $1.key }) {
+            writer.name(list)
             writer.beginObject()
-            // A choice about a list that the configuration no longer has is kept, and has no effect.
-            for (list, isDefault) in configuration.lists.sorted(by: { $0.key < $1.key }) {
-                writer.name(list)
-                writer.beginObject()
-                writer.field("in", chosen[list] ?? isDefault)
-                writer.field("chosen", chosen[list] != nil)
-                writer.endObject()
-            }
+            writer.field("in", chosen[list] ?? isDefault)
+            writer.field("chosen", chosen[list] != nil)
             writer.endObject()
         }
+        writer.endObject()
     }
 
     /// Reads choices about lists: in, out, or nil for the default.

@@ -173,7 +173,10 @@ package struct DeadLetterAPI: Sendable {
             guard let notification else {
                 return issues.add(pointer + "/notification", "missing", "Give the id of the notification.")
             }
-            places.append(DeliveryPlace(notification: notification, index: place ?? 0))
+            guard let place else {
+                return issues.add(pointer + "/delivery", "missing", "Give the index of the delivery, as in a search.")
+            }
+            places.append(DeliveryPlace(notification: notification, index: place))
         }
         if isArray, !(1...mostDeliveries).contains(count) {
             issues.add("#/deliveries", "invalid", "Name 1 to \(mostDeliveries) deliveries; these are \(count).")
@@ -390,12 +393,36 @@ package struct DeadLetterAPI: Sendable {
         case .device(let id):
             guard let device = try await state.devices.device(id) else { return "erased_user" }
             guard device.tokens.contains(where: \.isAlive) else { return "dead_token" }
+            guard try await isOfUser(device, found, order) else { return "other_user" }
             user = device.user
         default: if end.isOfToken { return "dead_token" }
         }
         guard end.isMendable || end.isOfToken else { return "message_refused" }
         let known = Set(scope.gateway.backends.map(\.name))
         return found.plan.backends.allSatisfy(known.contains) ? nil : "backend_gone"
+    }
+
+    /// Whether a device still has the user whom the store found it with when the old message was accepted.
+    ///
+    /// The next owner of a device must not get the messages of the one before. A device that has no user now is only
+    /// known to have had one when the filter names the user.
+    private func isOfUser(
+        _ device: Device,
+        _ found: FoundDelivery,
+        _ order: Order
+    ) async throws(StoreError) -> Bool {
+        guard let user = device.user else { return order.filter?["user"] == nil }
+        let number = found.delivery.id
+        guard let search = state.search else { return true }
+        let look = SearchLook(
+            .keys([.user(user)]),
+            from: found.notification.rawValue,
+            before: number.adding(clamping: 1),
+            limit: 1
+        )
+        if try await !search.search(look, where: { $0.delivery.id == number }).found.isEmpty { return true }
+        // The users of older ones are not known.
+        return try await number < search.indexedFrom()
     }
 
     /// Makes the new notification, and how long after it a paced one follows, in milliseconds; nil when the old content

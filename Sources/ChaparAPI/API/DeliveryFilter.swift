@@ -28,7 +28,8 @@ struct DeliveryFilter: Sendable {
     /// The names that the store has an index for; `state` and `dead` count when they mean bad ends only.
     private static let indexed = "id, user, device, reference, or state with failed, expired and unknown only"
 
-    private var ids: [NotificationID] = []
+    /// The notifications; one to an audience stands for what its windows made.
+    private(set) var ids: Set<NotificationID> = []
     private var user: String?
     private var device: String?
     private var reference: String?
@@ -54,6 +55,9 @@ struct DeliveryFilter: Sendable {
     ) throws(Problem) {
         var values: [String: [String]] = [:]
         var issues = RequestIssues()
+        for name in scope.repeatedParameters {
+            issues.add("#/\(pointerStep(name))", "repeated", "Give it once; values of a list are divided by commas.")
+        }
         for (name, text) in parameters.sorted(by: { $0.key < $1.key }) where !others.contains(name) {
             guard Self.names.contains(name), fixed[name] == nil else {
                 let known = Self.names.filter { fixed[$0] == nil } + others
@@ -116,13 +120,13 @@ struct DeliveryFilter: Sendable {
         case "id":
             for text in values {
                 if let id = NotificationID(text) {
-                    ids.append(id)
+                    ids.insert(id)
                 } else {
                     issues.add(place, "invalid", "\(text.prefix(32)) is no id of a notification: it has 13 characters.")
                 }
             }
-        case "user": user = try scope.app(appName).key(value)
-        case "device": device = try scope.app(appName).key(value)
+        case "user": user = try scope.app(appName, at: "\(pointer)/app").key(value)
+        case "device": device = try scope.app(appName, at: "\(pointer)/app").key(value)
         case "reference": reference = value
         case "state":
             for text in values {
@@ -140,7 +144,7 @@ struct DeliveryFilter: Sendable {
             }
             isDead = value == "true"
         case "app":
-            let app = try scope.app(value)
+            let app = try scope.app(value, at: place)
             restrict(to: Set(scope.gateway.backends(of: app).map(\.name)))
         case "backend": restrict(to: Set(values))
         case "reason": reasons = Set(values)
@@ -194,23 +198,46 @@ struct DeliveryFilter: Sendable {
     var usesIndex: Bool { if case .all = source { false } else { true } }
 
     /// Returns the parts of the store to search, the newest first.
-    func looks(_ now: TimeReading, before: Int64?, onePerNotification: Bool) -> [SearchLook] {
+    ///
+    /// `campaigns` has those of the ids that belong to an audience, each with the time after which nothing is a part of
+    /// it; nil while it goes on.
+    func looks(
+        _ now: TimeReading,
+        before: Int64?,
+        onePerNotification: Bool,
+        campaigns: [NotificationID: Date?] = [:]
+    ) -> [SearchLook] {
         let from = since.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? 0
         let end = min(until.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? .max, before ?? .max)
-        var spans = [(from: from, before: end)]
-        if !ids.isEmpty {
-            // The deliveries of a notification have the numbers from its own on, and end before those of the next one.
-            let most = Int64(NotificationIntake.maximumDeliveries)
-            var bound = end
-            spans = Set(ids).sorted(by: >).map { id in
-                let span = (max(from, id.rawValue), min(bound, id.rawValue.adding(clamping: most)))
-                bound = min(bound, id.rawValue)
-                return span
+        var spans: [Range<Int64>] = ids.isEmpty && from < end ? [from..<end] : []
+        for id in ids.sorted(by: >) {
+            var bound = id.rawValue.adding(clamping: Int64(NotificationIntake.maximumDeliveries))
+            if let over = campaigns[id] { bound = over.map { NotificationID(firstAt: $0).rawValue } ?? .max }
+            let span = max(from, id.rawValue)..<max(from, id.rawValue, min(end, bound))
+            guard !span.isEmpty else { continue }
+            // Parts that overlap are one: each delivery is read once.
+            var (lowest, highest) = (span.lowerBound, span.upperBound)
+            spans.removeAll { other in
+                guard other.overlaps(lowest..<highest) else { return false }
+                (lowest, highest) = (min(lowest, other.lowerBound), max(highest, other.upperBound))
+                return true
             }
+            spans.append(lowest..<highest)
         }
-        return spans.filter { $0.from < $0.before }.map { span in
-            SearchLook(source, from: span.from, before: span.before, onePerNotification: onePerNotification)
+        return spans.map { span in
+            SearchLook(
+                source,
+                from: span.lowerBound,
+                before: span.upperBound,
+                onePerNotification: onePerNotification
+            )
         }
+    }
+
+    /// Whether a delivery belongs to a notification of the ids, or to a window of one.
+    private func names(_ found: FoundDelivery) -> Bool {
+        ids.contains(found.notification)
+            || found.record.partOf.map { ids.contains(NotificationID(rawValue: $0.campaign)) } ?? false
     }
 
     /// Whether a delivery is wanted by the caller, who may see it.
@@ -218,7 +245,7 @@ struct DeliveryFilter: Sendable {
     /// The costly part, which reads the attempts, comes last.
     func wants(_ found: FoundDelivery, for caller: Caller) -> Bool {
         let delivery = found.delivery
-        if !ids.isEmpty, !ids.contains(found.notification) { return false }
+        if !ids.isEmpty, !names(found) { return false }
         if let device, delivery.recipient != .device(device) { return false }
         if let reference, found.record.reference != reference { return false }
         if !states.isEmpty, !states.contains(delivery.state) { return false }
@@ -280,9 +307,11 @@ struct DeliveryFilter: Sendable {
 
 /// The last attempt of a delivery, or how it ended without one.
 struct DeliveryEnd {
-    /// Reasons without a kind, or with one that hides it, whose cause an operator can mend: the configuration.
+    /// Reasons without a kind, or with one that hides it, whose cause can be mended: the configuration, and a time to
+    /// live that ended before the message was sent.
     private static let mendable: Set<String> = [
         GatewayReason.notAddressable, GatewayReason.backendGone, GatewayReason.resolverFailed, "backend_dropped",
+        Refusal.expired.reason,
     ]
 
     private let state: DeliveryState

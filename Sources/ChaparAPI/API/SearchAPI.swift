@@ -85,13 +85,15 @@ package struct SearchAPI: Sendable {
         }
     }
 
-    /// Answers with what the registry and the queue have of a user: devices, tags, the last messages.
+    /// Answers with what the registry and the queue have of a user: devices, tags, lists, the last messages.
     package func user(_ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let (app, name) = (try scope.app(), try UserSwitchAPI.checked(SyncEndpoint.decoded(step)))
         let devices: [Device]
+        var labels: [String] = []
         do throws(StoreError) {
             devices = try await state.devices.devices(ofUsers: [app.key(name)], limit: 1_000)
+            if let audiences = state.audiences { labels = try await audiences.labels(ofUser: app.key(name)) }
         } catch {
             throw Problem(ofDevices: error)
         }
@@ -102,13 +104,13 @@ package struct SearchAPI: Sendable {
             scope.caller.has(.read)
             ? try await find(filter, before: nil, limit: Self.lastMessages, onePerNotification: true, scope.caller)
             : FoundPage()
-        guard !devices.isEmpty || !page.found.isEmpty else {
-            throw .notFound("There is no device and no message of this user that the API key may see.")
+        guard !devices.isEmpty || !labels.isEmpty || !page.found.isEmpty else {
+            throw .notFound("There is no device, no tag and no message of this user that the API key may see.")
         }
         let stored = try await notifications(page.found)
         let now = state.clock.reading
         let tags = Set(devices.flatMap(\.tags)).sorted()
-        return audited(filter, scope, capacity: 1_024) { writer in
+        return audited(filter, scope, capacity: 1_024) { [labels] writer in
             writer.field("user", name)
             writer.field("app", app.rawValue)
             writer.name("devices")
@@ -123,6 +125,9 @@ package struct SearchAPI: Sendable {
             writer.beginArray()
             for tag in tags { writer.string(tag) }
             writer.endArray()
+            writer.name("user_tags")
+            writer.texts(AudiencesAPI.tags(labels))
+            AudiencesAPI.write(lists: labels, scope.gateway.configuration, to: &writer)
             writer.name("notifications")
             writer.beginObject()
             Self.write(stored, at: now, for: scope.caller, to: &writer)
@@ -255,7 +260,13 @@ package struct SearchAPI: Sendable {
         let now = state.clock.reading
         var page = FoundPage()
         do throws(StoreError) {
-            for var look in filter.looks(now, before: before, onePerNotification: onePerNotification) {
+            let looks = filter.looks(
+                now,
+                before: before,
+                onePerNotification: onePerNotification,
+                campaigns: try await campaigns(filter.ids)
+            )
+            for var look in looks {
                 look.limit = limit - page.found.count
                 look.rows = Self.mostRows
                 let part = try await search.search(look) { filter.wants($0, for: caller) && isTaken($0) }
@@ -277,6 +288,18 @@ package struct SearchAPI: Sendable {
             throw Problem(error)
         }
         return page
+    }
+
+    /// Returns those of the ids that belong to an audience, each with the time after which it has no further window.
+    private func campaigns(_ ids: Set<NotificationID>) async throws(StoreError) -> [NotificationID: Date?] {
+        guard let campaigns = state.store.abilities.campaigns else { return [:] }
+        var found: [NotificationID: Date?] = [:]
+        for id in ids {
+            guard let campaign = try await campaigns.campaign(id) else { continue }
+            // The clocks of several gateways differ by less.
+            found.updateValue(campaign.endedAt?.addingTimeInterval(60), forKey: id)
+        }
+        return found
     }
 
     private func notifications(_ found: [FoundDelivery]) async throws(Problem) -> [StoredNotification] {

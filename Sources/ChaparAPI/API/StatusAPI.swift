@@ -140,6 +140,7 @@ package struct StatusAPI: Sendable {
             }
             states.insert(state)
         }
+        guard !states.isEmpty else { throw .badParameter("state", "give a value, or leave it out.") }
         return states
     }
 

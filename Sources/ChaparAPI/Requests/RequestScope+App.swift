@@ -66,12 +66,12 @@ extension RequestScope {
     func app() throws(Problem) -> AppName { try app(parameter("app")) }
 
     /// Returns the app of this name; without one the key's, else the only one.
-    package func app(_ name: String?) throws(Problem) -> AppName {
+    package func app(_ name: String?, at pointer: String = "#/app") throws(Problem) -> AppName {
         do throws(AppChoice.Failure) {
             return try apps.app(name)
         } catch {
             var issues = RequestIssues()
-            issues.add("#/app", error.code, error.detail)
+            issues.add(pointer, error.code, error.detail)
             throw Problem(issues)
         }
     }

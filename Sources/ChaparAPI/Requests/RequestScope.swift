@@ -76,6 +76,16 @@ package struct RequestScope: Sendable {
         return parameters
     }
 
+    /// The names of the parameters that the query has several times, in order.
+    var repeatedParameters: [String] {
+        var (seen, repeated): (Set<Substring>, Set<String>) = ([], [])
+        for pair in query.split(separator: "&") {
+            let name = pair.prefix { $0 != "=" }
+            if !seen.insert(name).inserted { repeated.insert(String(name)) }
+        }
+        return repeated.sorted()
+    }
+
     /// Returns the name under which the query has a parameter: its own, or the former one.
     ///
     /// Throws when the query has both: which of the two values is meant cannot be known.

@@ -28,7 +28,7 @@ struct KeysCommand: AsyncParsableCommand {
 
         @Option(
             name: .customLong("scope"),
-            help: "What it may be used for: send, broadcast, devices, read, metrics, admin. Repeat it."
+            help: "What it may be used for. Repeat it."
         )
         var scopes: [Scope] = [.send, .read]
 
@@ -298,7 +298,10 @@ struct KeysCommand: AsyncParsableCommand {
 
     /// A scope, as an argument.
     enum Scope: String, ExpressibleByArgument, CaseIterable {
-        case send, broadcast, devices, read, metrics, webhooks, admin
+        case send, broadcast, devices, read
+        case readAll = "read_all"
+        case readContent = "read_content"
+        case metrics, webhooks, admin
     }
 
     /// Returns the key of this name in a configuration.

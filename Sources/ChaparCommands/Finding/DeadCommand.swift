@@ -98,7 +98,7 @@ struct DeadShowCommand: AsyncParsableCommand {
 }
 
 /// The selection of `dead resend` and `dead acknowledge`: named deliveries, or all that the flags mean.
-private struct DeadSelection {
+struct DeadSelection {
     let names: [String]
     let which: FindingOptions
     let gateway: GatewayAddress
@@ -116,10 +116,9 @@ private struct DeadSelection {
         return ("filter", .object(filter))
     }
 
-    private static func place(_ text: String) throws -> JSONValue {
+    static func place(_ text: String) throws -> JSONValue {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-        guard let id = parts.first, NotificationID(id) != nil, parts.count <= 2,
-            let index = parts.count == 2 ? Int64(parts[1]) : 0, index >= 0
+        guard let id = parts.first, NotificationID(id) != nil, parts.count == 2, let index = Int64(parts[1]), index >= 0
         else {
             throw CommandFailure(
                 "\"\(text.onOneLine)\" names no delivery: write the id of the notification, a slash and the index, as lists do.",

@@ -46,20 +46,18 @@ struct FindCommand: AsyncParsableCommand {
         let common = try span.filters(gateway)
         var names = ["user", "device", "reference"]
         if NotificationID(word) != nil { names.append("id") }
-        var (found, more): ([String: JSONValue], String?) = ([:], nil)
+        var (found, more): ([String: JSONValue], [String]) = ([:], [])
         try await DevicesClient.use(gateway) { devices in
             for name in names {
                 let filters = common + [(name: name, value: word)]
                 let rest = try await FoundPages(devices: devices).each("/v1/deliveries", filters, limit: limit) {
                     found[FoundPages.name($0)] = $0
                 }
-                more = more ?? rest
+                if let rest { more.append(rest) }
             }
         }
-        let deliveries = found.values.sorted {
-            ($0["created_at"]?.stringValue ?? "", FoundPages.name($0))
-                > ($1["created_at"]?.stringValue ?? "", FoundPages.name($1))
-        }.prefix(limit)
+        let deliveries = found.values.sorted { FoundPages.isNewer($0, than: $1) }.prefix(limit)
+        if found.count > limit, let last = deliveries.last?["created_at"]?.stringValue { more.append(last) }
         if form.isJSON {
             for delivery in deliveries { Shell.print(delivery) }
         } else if !deliveries.isEmpty {
@@ -68,7 +66,7 @@ struct FindCommand: AsyncParsableCommand {
             table.print()
             for line in FoundPages.explanations(Array(deliveries)) { Shell.print(line) }
         }
-        FoundPages.complainOfMore(more)
+        FoundPages.complainOfMore(more.max())
         guard !deliveries.isEmpty else {
             throw CommandFailure("nothing was sent to a user, a device or with a reference \"\(word.onOneLine)\".")
         }

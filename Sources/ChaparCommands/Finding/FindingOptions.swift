@@ -95,6 +95,14 @@ struct FoundPages {
         "\(delivery["notification"]?.words ?? "?")/\(delivery["delivery"]?.integerValue ?? 0)"
     }
 
+    /// Whether a delivery stands before another one in a list: the newest first, as the gateway's pages have them.
+    static func isNewer(_ delivery: JSONValue, than other: JSONValue) -> Bool {
+        func place(_ delivery: JSONValue) -> (String, Int64) {
+            (delivery["notification"]?.stringValue ?? "", delivery["delivery"]?.integerValue ?? 0)
+        }
+        return place(delivery) > place(other)
+    }
+
     /// Returns the last reason of a delivery; a dash without one.
     static func reason(_ delivery: JSONValue) -> String {
         delivery["explanation"]?["reason"]?.words
@@ -110,13 +118,14 @@ struct FoundPages {
             delivery["state"]?.words ?? "",
             delivery["backend"]?.words ?? "",
             reason(delivery),
-            delivery["reference"]?.words ?? "-"
+            delivery["reference"]?.words ?? "-",
+            delivery["resend_of"].map(name) ?? "-"
         )
     }
 
     /// A table of deliveries.
     static var table: TextTable {
-        TextTable("DELIVERY", "ACCEPTED", "TO", "STATE", "BACKEND", "REASON", "REFERENCE")
+        TextTable("DELIVERY", "ACCEPTED", "TO", "STATE", "BACKEND", "REASON", "REFERENCE", "RESEND OF")
     }
 
     /// Returns the lines that say why deliveries failed: one explanation for each reason.
@@ -133,8 +142,16 @@ struct FoundPages {
         return lines
     }
 
+    /// Returns a time for --until that leaves out nothing of what was accepted at a time; nil for what is no time.
+    ///
+    /// `until` leaves out what was accepted at it, and a page may end within a notification.
+    static func until(_ lookedBackTo: String) -> String? {
+        RFC3339.parse(lookedBackTo).map { RFC3339.string($0.addingTimeInterval(0.001_5)) }
+    }
+
     static func complainOfMore(_ lookedBackTo: String?) {
         guard let lookedBackTo else { return }
-        Shell.complain("There are more, before \(lookedBackTo.onOneLine): use --limit, or --until.")
+        let time = until(lookedBackTo) ?? lookedBackTo
+        Shell.complain("There are more, before \(time.onOneLine): use --limit, or --until.")
     }
 }

@@ -23,10 +23,16 @@ struct APICampaignTests {
     ) -> ScriptedBackend { ScriptedBackend([.iOSAPNs, .androidFirebase], outcome) }
 
     /// Registers devices with a token each, and the tag `news`; each seventh has the tag `muted` too.
-    private static func register(_ count: Int, _ store: any DeviceStore, _ more: [String] = []) async throws {
+    private static func register(
+        _ count: Int,
+        _ store: any DeviceStore,
+        _ more: [String] = [],
+        user: String? = nil
+    ) async throws {
         for start in stride(from: 0, to: count, by: 1_000) {
             let devices = (start..<min(count, start + 1_000)).map { number in
                 var device = Device(id: "device-\(number)", createdAt: Date(timeIntervalSince1970: 1_700_000_000))
+                device.user = user
                 device.tags = (number % 7 == 0 ? ["muted", "news"] : ["news"]) + more
                 device.tokens = [
                     RegisteredToken(
@@ -103,6 +109,31 @@ struct APICampaignTests {
                 .compactMap { try? JSONValue(parsing: $0.json) }
             #expect(events.allSatisfy { $0["type"]?.stringValue != "delivery.accepted_by_platform" }, "keep: failures")
             #expect(events.contains { $0["type"]?.stringValue == "notification.ended" })
+        }
+    }
+
+    @Test("is found by the users of its devices, and by its own id", arguments: EmbeddedGateway.Kind.allCases)
+    func found(kind: EmbeddedGateway.Kind) async throws {
+        try await EmbeddedGateway.run(kind, [.init(name: "ios", backend: Self.backend())]) { gateway in
+            try await Self.register(3, gateway.state.devices, user: "ali")
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#)
+            let id = try #require(reply.json["id"]?.stringValue)
+            try await Self.follow(gateway, id, until: Self.isOver)
+            let other = try await Self.post(gateway, #"{"devices":["device-1"]}"#)
+            let single = try #require(other.json["id"]?.stringValue)
+            for (query, count) in [
+                ("user=ali", 4), ("device=device-1", 2), ("id=\(id)", 3), ("id=\(single)", 1),
+                ("id=\(single),\(id)", 4),
+                ("user=nobody", 0),
+            ] {
+                let found = try await APIHarness.send(gateway.responder, .get, "/v1/deliveries?\(query)")
+                let items = found.json["items"]?.arrayValue ?? []
+                #expect(items.count == count, "\(query): \(found.text)")
+                let places = items.map { "\($0["notification"] ?? .null)/\($0["delivery"] ?? .null)" }
+                #expect(Set(places).count == count, "\(query): \(found.text)")
+            }
+            let user = try await APIHarness.send(gateway.responder, .get, "/v1/users/ali")
+            #expect(user.json["notifications"]?["items"]?.arrayValue?.count == 2, "\(user.text)")
         }
     }
 

@@ -106,6 +106,39 @@ struct APIDeadLetterTests {
         }
     }
 
+    @Test("What was sent to a user does not go to the next owner of the device")
+    func nextOwner() async throws {
+        let harness = APIHarness()
+        for id in ["phone", "tablet", "watch"] { try await APISearchTests.register(harness, id, user: "ali") }
+        _ = try await APISearchTests.send(harness, .failed)
+        func give(_ id: String, _ user: String) async throws {
+            let body = #"{\#(user)"platform":"ios","tokens":{"ios-apns":"\#(id)beef"}}"#
+            #expect(try await harness.send(.put, "/v1/devices/\(id)", body).status == 200)
+        }
+        try await give("tablet", #""user":"sara","#)
+        try await give("watch", "")
+        let reply = try await resend(harness, #"{"filter":{"user":"ali"},"options":{"ttl":60}}"#)
+        #expect(reply.json["matched"] == 3 && reply.json["resent"] == 1, "\(reply.text)")
+        #expect(reply.json["left_out"]?["other_user"] == 2, "\(reply.text)")
+        #expect(harness.store.accepted.last?.recipients == [.device("phone")])
+    }
+
+    @Test("A message whose time to live ended before it was sent is a dead letter, and its reason is explained")
+    func endedBefore() async throws {
+        let harness = APIHarness()
+        try await APISearchTests.register(harness, "phone", user: "ali")
+        let ended = #"{"backend":"ios","outcome":"refused","kind":"message","reason":"expired"}"#
+        // A gateway of an earlier version ended it as failed.
+        for state in [DeliveryState.expired, .failed] {
+            _ = try await APISearchTests.send(harness, state, attempt: ended)
+        }
+        let found = try await harness.send(.get, "/v1/deliveries?dead=true")
+        let why = found.json["items"]?.arrayValue?.map { $0["explanation"]?["reason"]?.stringValue }
+        #expect(why == ["expired", "expired"], "\(found.text)")
+        let reply = try await resend(harness, #"{"filter":{"user":"ali"},"options":{"ttl":60}}"#)
+        #expect(reply.json["resent"] == 2, "\(reply.text)")
+    }
+
     @Test("A pace spreads what is sent again over time")
     func pace() async throws {
         let harness = APIHarness()
@@ -158,7 +191,12 @@ struct APIDeadLetterTests {
             (
                 #"{"deliveries":[{"notification":"x","delivery":0}],"options":{"ttl":60}}"#,
                 "#/deliveries/0/notification invalid"
-            ), (#"{"filter":{"user":"ali"},"options":{"ttl":60},"undo":true}"#, "#/undo unknown_field"),
+            ),
+            (
+                #"{"deliveries":[{"notification":"05B4PYE7E0000"}],"options":{"ttl":60}}"#,
+                "#/deliveries/0/delivery missing"
+            ), (#"{"filter":{"dead":true,"app":"nowhere"},"options":{"ttl":60}}"#, "#/filter/app unknown_app"),
+            (#"{"filter":{"user":"ali"},"options":{"ttl":60},"undo":true}"#, "#/undo unknown_field"),
             (#"{"filter":{"user":"ali"},"options":{"ttl":60},"cursor":"abc"}"#, "#/cursor invalid"),
         ] {
             let reply = try await resend(harness, body)

@@ -81,6 +81,8 @@ struct APISearchTests {
         #expect(page.json["items"]?.arrayValue?.count == 1, "\(page.text)")
         let none = try await harness.send(.get, "/v1/notifications/\(first)/deliveries?state=unknown,delivered")
         #expect(none.json["items"]?.arrayValue?.isEmpty ?? false, "\(none.text)")
+        let empty = try await harness.send(.get, "/v1/notifications/\(first)/deliveries?state=")
+        #expect(empty.status == 400 && empty.text.contains("give a value"), "\(empty.text)")
     }
 
     @Test("A failed delivery's answer explains the reason of the way and of the gateway")
@@ -138,6 +140,7 @@ struct APISearchTests {
                 "user=a&since=2027-01-02T00:00:00Z&until=2027-01-01T00:00:00Z", "#/until bad_time",
                 "later than since"
             ), ("dead=no", "#/dead invalid", "true"),
+            ("state=failed&state=expired", "#/state repeated", "divided by commas"),
         ] {
             for path in ["/v1/notifications", "/v1/deliveries"] {
                 let reply = try await harness.send(.get, "\(path)?\(query)")
@@ -197,10 +200,14 @@ struct APISearchTests {
         let reply = try await harness.send(.get, "/v1/users/ali")
         #expect(reply.status == 200, "\(reply.text)")
         #expect(reply.json["devices"]?.arrayValue?.first?["id"] == "phone")
-        #expect(reply.json["tags"] == ["vip"])
+        #expect(reply.json["tags"] == ["vip"] && reply.json["user_tags"] == [], "\(reply.text)")
         let notifications = reply.json["notifications"]?["items"]?.arrayValue ?? []
         #expect(notifications.first?["id"]?.stringValue == id, "\(reply.text)")
         #expect(try await harness.send(.get, "/v1/users/nobody").status == 404)
+        #expect(try await harness.send(.put, "/v1/users/sara/tags", #"{"tags":["gold"]}"#).status == 200)
+        let tagged = try await harness.send(.get, "/v1/users/sara")
+        #expect(tagged.json["user_tags"] == ["gold"] && tagged.json["devices"] == [], "\(tagged.text)")
+        #expect(tagged.json["lists"] == [:], "\(tagged.text)")
     }
 
     @Test("Counts are by reason, backend and app, and say whether the cause is gone")

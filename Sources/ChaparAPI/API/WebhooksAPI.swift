@@ -259,7 +259,7 @@ package struct WebhooksAPI: Sendable {
             let isKnown = try await kept { () throws(StoreError) in try await relay?.replay(id, of: found) }
             guard isKnown == true else {
                 throw .notFound(
-                    "The webhook has no such message: a batch that was taken, or events that are removed, cannot be sent again."
+                    "The webhook has no such message. A batch or an end of a notification that was taken, and events that are removed, cannot be sent again."
                 )
             }
             return Response.json(.accepted) { $0.field("messages", 1) }

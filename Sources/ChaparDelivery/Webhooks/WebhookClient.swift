@@ -57,8 +57,9 @@ package struct WebhookAnswer: Sendable {
 /// A connection is made to an address that the guard has just checked, under the name of the endpoint; nothing is kept
 /// between requests, so no request escapes the check. Redirects are not followed. It owns nothing that must be closed.
 package struct WebhookClient: Sendable {
-    /// Returns the addresses of a host.
-    package typealias Resolver = @Sendable (_ host: String, _ port: Int) async throws -> [SocketAddress]
+    /// Returns the addresses of a host, for an attempt or for the check of an address that is added.
+    package typealias Resolver =
+        @Sendable (_ host: String, _ port: Int, _ isAttempt: Bool) async throws -> [SocketAddress]
 
     /// The time for an attempt.
     package static let deadline = Duration.seconds(15)
@@ -96,36 +97,9 @@ package struct WebhookClient: Sendable {
         self.resolve = resolve
     }
 
-    /// Asks the system's resolver, which reads all numeric forms, on a thread that may block.
-    package static let systemResolver: Resolver = { host, port in
-        try await NIOThreadPool.singleton.runIfActive { try addresses(of: host, port) }
-    }
-
-    private static func addresses(of host: String, _ port: Int) throws -> [SocketAddress] {
-        var hints = addrinfo()
-        hints.ai_family = AF_UNSPEC
-        hints.ai_socktype = CLibrary.streamSocket
-        var list: UnsafeMutablePointer<addrinfo>?
-        guard getaddrinfo(host, String(port), &hints, &list) == 0 else { throw WebhookUnresolved() }
-        defer { freeaddrinfo(list) }
-        var found: [SocketAddress] = []
-        var next = list
-        while let info = next?.pointee {
-            defer { next = info.ai_next }
-            guard let address = info.ai_addr else { continue }
-            switch info.ai_family {
-            case AF_INET:
-                found.append(
-                    SocketAddress(address.withMemoryRebound(to: sockaddr_in.self, capacity: 1) { $0.pointee })
-                )
-            case AF_INET6:
-                found.append(
-                    SocketAddress(address.withMemoryRebound(to: sockaddr_in6.self, capacity: 1) { $0.pointee })
-                )
-            default: break
-            }
-        }
-        return found
+    /// Asks the system's resolver.
+    package static let systemResolver: Resolver = { host, port, isAttempt in
+        try await WebhookResolver.shared.addresses(of: host, port, isAttempt: isAttempt)
     }
 
     /// Returns the addresses of this machine's interfaces.
@@ -135,7 +109,9 @@ package struct WebhookClient: Sendable {
 
     /// Checks an address as an attempt would, without a connection.
     package func check(_ url: WebhookURL, _ rule: WebhookGuard) async -> WebhookURL.Mistake? {
-        guard let found = try? await resolve(url.host, url.port) else {
+        let resolve = resolve
+        let lookup = try? await Deadline.run(limit) { try await resolve(url.host, url.port, false) }
+        guard let found = lookup else {
             return WebhookURL.Mistake("unknown_host", "The host cannot be found.")
         }
         return rule.refusal(of: url, at: found.compactMap(\.addressBytes), own: Self.ownAddresses())
@@ -167,7 +143,7 @@ package struct WebhookClient: Sendable {
         body: [UInt8],
         _ rule: WebhookGuard
     ) async -> WebhookAnswer {
-        guard let addresses = try? await resolve(url.host, url.port), !addresses.isEmpty else {
+        guard let addresses = try? await resolve(url.host, url.port, true), !addresses.isEmpty else {
             return WebhookAnswer(.dns, "the host cannot be found")
         }
         if let mistake = rule.refusal(of: url, at: addresses.compactMap(\.addressBytes), own: Self.ownAddresses()) {
@@ -223,9 +199,6 @@ package struct WebhookClient: Sendable {
         }
     }
 }
-
-/// A host has no address.
-private struct WebhookUnresolved: Error {}
 
 /// The parts of a request.
 private struct WebhookRequest: Sendable {

@@ -292,10 +292,12 @@ struct WebhookLane {
     /// Begins the requests that may begin; returns false when the lease is lost.
     private mutating func start(_ group: inout TaskGroup<Happening>) async throws(StoreError) -> Bool {
         while mayStart {
-            guard let message = try await next() else { return true }
+            guard var message = try await next() else { return true }
             if message.record.isBatch, !message.isStored {
-                // Fixed before it is sent, so that a repeat after a crash is the same.
+                // Fixed before it is sent, so that a repeat after a crash is the same. The cursor passes its events in
+                // the same commit: no other batch has them after a crash.
                 kept.append(stored(message, .open, due: now.addingTimeInterval(Self.batchWait)))
+                message.isStored = true
                 inFlight[message.id] = message
                 guard try await commit() else { return false }
             }
@@ -311,8 +313,6 @@ struct WebhookLane {
     }
 
     private mutating func send(_ message: Outgoing, _ group: inout TaskGroup<Happening>) {
-        var message = message
-        message.isStored = message.isStored || message.record.isBatch
         inFlight[message.id] = message
         let now = now
         if settings.rate > 0 { nextSlot = max(nextSlot, now).addingTimeInterval(1 / Double(settings.rate)) }
@@ -352,6 +352,8 @@ struct WebhookLane {
                 count += 1
             }
             let isFull = count < ready.count || count == WebhookBatch.maximumCount
+            // An event and the end of its notification have one number, which the cursor passes or not.
+            while count > 1, count < ready.count, ready[count].number == ready[count - 1].number { count -= 1 }
             guard isFull || batchDeadline.map({ $0 <= now }) ?? true else { return nil }
         }
         let events = Array(ready.prefix(count))

@@ -351,7 +351,8 @@ package final class WebhookRelay: Sendable {
 
     /// Sends a message again, with its id.
     ///
-    /// - Returns: False when there is no such message: the id is none of this endpoint's, or of a batch that was taken.
+    /// - Returns: False when there is no such message: the id is none of this endpoint's, or of a batch or of the
+    ///   end of a notification that was taken.
     package func replay(_ id: String, of endpoint: StoredWebhook) async throws(StoreError) -> Bool {
         guard let tools, let settings = WebhookSettings(encoded: endpoint.settings) else { return false }
         var message: WebhookMessage
@@ -359,10 +360,19 @@ package final class WebhookRelay: Sendable {
             message = stored
         } else {
             guard let number = WebhookEvent.number(in: id, tag: settings.tag) else { return false }
+            let read = try await tools.state.store.events(
+                after: number.subtracting(clamping: 1),
+                limit: 1,
+                wait: .zero
+            )
+            // An id can be guessed: the endpoint gets none but events of its own app.
+            let app = endpoint.app.isEmpty ? nil : AppName(rawValue: endpoint.app)
+            var source = WebhookSource(tools, .all, app: app)
+            guard let event = read.first, event.number == number,
+                try await source.events(of: event).contains(where: { $0.id(settings.tag) == id })
+            else { return false }
             let record = WebhookRecord(items: [number])
             message = WebhookMessage(id: id, number: number, state: .open, due: .distantPast, record: record.encoded)
-            let source = WebhookSource(tools, .all, app: nil)
-            guard try await source.events(of: [number]).first?.id(settings.tag) == id else { return false }
         }
         guard var record = WebhookRecord(encoded: message.record) else { return false }
         record.attempts = 0

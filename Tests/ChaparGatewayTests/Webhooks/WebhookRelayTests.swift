@@ -235,9 +235,10 @@ struct WebhookRelayTests {
                     path: after.appending(path: "test.db").path,
                     time: ManualTime(rig.time.now.addingTimeInterval(1))
                 )
+                try await next.publish(Self.failed)
                 try await next.run {
                     try await next.wait("everything has come", moving: .milliseconds(200)) {
-                        Set(receiver.requests.dropFirst(first.count).flatMap(\.numbers)) == [1, 2, 3]
+                        Set(receiver.requests.dropFirst(first.count).flatMap(\.numbers)) == [1, 2, 3, 4]
                     }
                     try await next.settle()
                     let repeated = receiver.requests.dropFirst(first.count)
@@ -245,6 +246,10 @@ struct WebhookRelayTests {
                         let again = repeated.filter { $0.id == request.id }
                         #expect(!again.isEmpty, "\(more): \(request.id) was not sent again")
                         #expect(again.allSatisfy { $0.body == request.body }, "\(more): a repeat has the same body")
+                    }
+                    for number in Int64(1)...4 {
+                        let ids = Set(receiver.requests.filter { $0.numbers.contains(number) }.map(\.id))
+                        #expect(ids.count == 1, "\(more): event \(number) is in one message only: \(ids)")
                     }
                 }
             }

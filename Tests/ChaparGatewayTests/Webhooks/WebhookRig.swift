@@ -63,7 +63,7 @@ struct WebhookRig {
             metrics: metrics,
             logger: quiet,
             deadline: deadline
-        ) { host, port in try names.addresses(host, port) }
+        ) { host, port, _ in try names.addresses(host, port) }
         api = GatewayAPI(
             state: state,
             workers: StubWorkers(),

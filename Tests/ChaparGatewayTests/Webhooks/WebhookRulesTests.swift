@@ -1,5 +1,8 @@
 import Foundation
+import NIOCore
 import ChaparCore
+import ChaparTesting
+import Synchronization
 import Testing
 
 @testable import ChaparDelivery
@@ -102,6 +105,40 @@ struct WebhookRulesTests {
             #expect(try mistake("https://\(name)/", at: at) == "internal_name", "\(name)")
         }
         #expect(try mistake("https://example.com/", at: []) == "unknown_host")
+    }
+
+    @Test("names whose servers do not answer take no thread that others need, and one thread each")
+    func slowNames() async throws {
+        let isOpen = Mutex(false)
+        let count = Mutex<[String: Int]>([:])
+        struct Unknown: Error {}
+        let resolver = WebhookResolver { host, port, isNumber in
+            if isNumber { throw Unknown() }
+            count.withLock { $0[host, default: 0] += 1 }
+            while host != "quick", !isOpen.withLock({ $0 }) { Thread.sleep(forTimeInterval: 0.005) }
+            return [try SocketAddress(ipAddress: "192.0.2.1", port: port)]
+        }
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for _ in 0..<40 {
+                group.addTask { _ = try await resolver.addresses(of: "slow", 443, isAttempt: true) }
+            }
+            for place in 0..<40 {
+                group.addTask { _ = try await resolver.addresses(of: "added\(place)", 443, isAttempt: false) }
+            }
+            // Whatever comes of it, the threads are let go.
+            defer { isOpen.withLock { $0 = true } }
+            try await eventually("the lookups have begun", within: .seconds(10)) {
+                count.withLock { $0["slow"] == 1 && $0.count >= 5 }
+            }
+            let found = try await Deadline.run(.seconds(10)) {
+                try await resolver.addresses(of: "quick", 443, isAttempt: true)
+            }
+            #expect(found.first?.port == 443)
+            #expect(count.withLock { $0["slow"] } == 1)
+            isOpen.withLock { $0 = true }
+            try await group.waitForAll()
+        }
+        #expect(count.withLock { $0["slow"] } == 1)
     }
 
     @Test("an operator's network is allowed with its ports and names, and no other")

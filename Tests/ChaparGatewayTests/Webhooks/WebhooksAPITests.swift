@@ -182,6 +182,28 @@ struct WebhooksAPITests {
         }
     }
 
+    @Test("an id that is made up for an event of another app is not found, and sends nothing")
+    func foreignReplay() async throws {
+        try await WebhookRig.run(apps: ["ios": AppName(rawValue: "shop"), "crm": AppName(rawValue: "bank")]) {
+            rig,
+            receiver in
+            try await rig.add("shop", receiver.url("/shop"), #","app":"shop""#)
+            try await rig.publish("delivery.failed", backend: "ios")
+            try await rig.publish("delivery.failed", backend: "crm")
+            try await receiver.wait(for: 1)
+            try await rig.settle("shop")
+            let own = receiver.requests[0].id
+            // The ids of two events of the same time differ in the number alone.
+            let foreign = own.replacing("_1_", with: "_2_")
+            let refused = try await rig.call(.post, "/v1/webhooks/shop/recover", #"{"id":"\#(foreign)"}"#)
+            #expect(refused.status == 404, "\(refused.text)")
+            #expect(try await rig.call(.post, "/v1/webhooks/shop/recover", #"{"id":"\#(own)"}"#).status == 202)
+            try await receiver.wait(for: 2)
+            try await rig.settle("shop")
+            #expect(receiver.requests.map(\.numbers) == [[1], [1]])
+        }
+    }
+
     @Test("an app has at most 16 endpoints")
     func limit() async throws {
         try await WebhookRig.run { rig, receiver in

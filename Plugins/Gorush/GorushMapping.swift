@@ -140,11 +140,12 @@ struct GorushMapping {
     // MARK: Whom it goes to
 
     private func audiences(of entry: GorushEntry, _ draft: Draft, into result: inout Result) throws(Refusal) {
-        let hasTopic = entry.platform != .apple && (entry.topic != nil || entry.condition != nil)
-        if hasTopic, entry.topic != nil, entry.condition != nil {
+        let topics = entry.topics
+        let condition = entry.platform == .apple ? nil : entry.condition
+        if !topics.isEmpty, condition != nil {
             throw Refusal(sentence: "topic_and_condition: An entry goes to a topic or to a condition, not to both.")
         }
-        guard hasTopic || !entry.recipients.isEmpty else {
+        guard !topics.isEmpty || condition != nil || !entry.recipients.isEmpty else {
             throw Refusal(
                 sentence: "no_target: The entry has no tokens"
                     + (entry.platform == .apple ? "." : ", no topic and no condition.")
@@ -166,11 +167,8 @@ struct GorushMapping {
             result.messages.append(message(draft, entry, to: ["tokens": .array(list)], tokens))
             start += tokens.count
         }
-        guard hasTopic else { return }
-        if let topic = entry.topic {
-            let name = topic.hasPrefix("/topics/") ? String(topic.dropFirst(8)) : topic
-            result.messages.append(message(draft, entry, to: ["topic": .string(name)], [""]))
-        } else if let condition = entry.condition {
+        for name in topics { result.messages.append(message(draft, entry, to: ["topic": .string(name)], [""])) }
+        if let condition {
             // The API tells a condition from a topic by its quotation marks.
             guard condition.contains("'") || condition.contains("\"") else {
                 result.failures.append(

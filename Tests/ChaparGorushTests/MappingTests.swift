@@ -206,6 +206,8 @@ struct MappingTests {
         #expect(tokens == [["token": "aa", "service": "x-firebase"], ["token": "bb", "service": "x-firebase"]])
         let topic = try await door.map(#"{"topic":"/topics/news","platform":2,"message":"m"}"#)
         #expect(topic.first?["to"] == ["topic": "news"])
+        let older = try await door.map(#"{"to":"/topics/foo-bar","platform":2,"message":"m"}"#)
+        #expect(older.map { $0["to"] } == [["topic": "foo-bar"]])
         let condition = try await door.map(#"{"condition":"'a' in topics","platform":3,"message":"m"}"#)
         #expect(condition.first?["to"] == ["topic": "'a' in topics"])
     }

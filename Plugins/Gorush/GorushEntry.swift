@@ -58,8 +58,22 @@ struct GorushEntry {
     /// The number of its targets, as gorush counts them.
     var count: Int { tokens.count + (topic == nil ? 0 : 1) }
 
-    /// The tokens that it is sent to: `to` of Google's and Huawei's entries is one more.
-    var recipients: [String] { platform == .apple || to == nil ? tokens : tokens + [to ?? ""] }
+    /// The tokens that it is sent to: `to` of Google's and Huawei's entries is one more, unless it names a topic.
+    var recipients: [String] {
+        guard platform != .apple, let to, !to.hasPrefix(Self.topicPath) else { return tokens }
+        return tokens + [to]
+    }
+
+    /// The names of the topics that an entry of Google's or Huawei's is sent to: `topic`, and a topic in `to`.
+    var topics: [String] {
+        guard platform != .apple else { return [] }
+        let named = [topic, to.flatMap { $0.hasPrefix(Self.topicPath) ? $0 : nil }].compactMap { $0 }
+        let names = named.map { $0.hasPrefix(Self.topicPath) ? String($0.dropFirst(Self.topicPath.count)) : $0 }
+        return names.count == 2 && names[0] == names[1] ? [names[0]] : names
+    }
+
+    /// What Firebase's older API has before a topic's name, as the README's example has it in `to`.
+    private static let topicPath = "/topics/"
 
     private static let texts = [
         "apns_id", "collapse_id", "push_type", "category", "thread-id", "interruption_level", "name", "event",

@@ -1,4 +1,5 @@
 import ChaparCore
+import ChaparQueue
 
 /// Turns entries of gorush's requests into notifications of the API.
 ///
@@ -110,29 +111,41 @@ struct GorushMapping {
         return word
     }
 
-    /// The caller's own id of an entry and Apple's, which come back with the notification.
+    /// Puts the caller's own id of an entry and Apple's, which come back with the notification.
     ///
-    /// The one place where `notif_id` is written. Ids of more bytes than ``largestID`` are left out, since a message is
-    /// worth more than its id; logs have them all the same.
-    private static func metadata(_ entry: GorushEntry) -> JSONObject {
+    /// The one place where `notif_id` is written: as the reference, by which messages are found. What the API does not
+    /// take as one goes into the metadata. Ids of more bytes than ``largestID`` are left out, since a message is worth
+    /// more than its id; logs have them all the same.
+    private static func putIDs(_ entry: GorushEntry, into notification: inout JSONObject) {
         var metadata = JSONObject()
         func put(_ id: String?, as name: String) {
             guard let id, JSONValue.string(id).bytes.count <= largestID else { return }
             metadata[name] = .string(id)
         }
-        put(entry.notifID, as: "notif_id")
+        if let id = entry.notifID, isReference(id) {
+            notification["reference"] = .string(id)
+        } else {
+            put(entry.notifID, as: "notif_id")
+        }
         if entry.platform == .apple { put(entry.object.string("apns_id"), as: "apns_id") }
-        return metadata
+        if !metadata.isEmpty { notification["metadata"] = .object(metadata) }
+    }
+
+    /// Whether the API takes a text, which is not empty, as a reference.
+    private static func isReference(_ text: String) -> Bool {
+        text.utf8.count <= NotificationRecord.maximumReferenceBytes
+            && !text.utf8.contains { $0 < 0x20 || $0 == 0x7F }
     }
 
     // MARK: Whom it goes to
 
     private func audiences(of entry: GorushEntry, _ draft: Draft, into result: inout Result) throws(Refusal) {
-        let hasTopic = entry.platform != .apple && (entry.topic != nil || entry.condition != nil)
-        if hasTopic, entry.topic != nil, entry.condition != nil {
+        let topics = entry.topics
+        let condition = entry.platform == .apple ? nil : entry.condition
+        if !topics.isEmpty, condition != nil {
             throw Refusal(sentence: "topic_and_condition: An entry goes to a topic or to a condition, not to both.")
         }
-        guard hasTopic || !entry.recipients.isEmpty else {
+        guard !topics.isEmpty || condition != nil || !entry.recipients.isEmpty else {
             throw Refusal(
                 sentence: "no_target: The entry has no tokens"
                     + (entry.platform == .apple ? "." : ", no topic and no condition.")
@@ -154,11 +167,8 @@ struct GorushMapping {
             result.messages.append(message(draft, entry, to: ["tokens": .array(list)], tokens))
             start += tokens.count
         }
-        guard hasTopic else { return }
-        if let topic = entry.topic {
-            let name = topic.hasPrefix("/topics/") ? String(topic.dropFirst(8)) : topic
-            result.messages.append(message(draft, entry, to: ["topic": .string(name)], [""]))
-        } else if let condition = entry.condition {
+        for name in topics { result.messages.append(message(draft, entry, to: ["topic": .string(name)], [""])) }
+        if let condition {
             // The API tells a condition from a topic by its quotation marks.
             guard condition.contains("'") || condition.contains("\"") else {
                 result.failures.append(
@@ -175,8 +185,7 @@ struct GorushMapping {
         if !draft.content.isEmpty { notification["content"] = .object(draft.content) }
         notification["options"] = .object(draft.options)
         if !draft.overrides.isEmpty { notification["overrides"] = [draft.kind: .object(draft.overrides)] }
-        let metadata = Self.metadata(entry)
-        if !metadata.isEmpty { notification["metadata"] = .object(metadata) }
+        Self.putIDs(entry, into: &notification)
         return Message(notification: notification, tokens: tokens)
     }
 }

@@ -91,7 +91,7 @@ struct MappingTests {
         ),
         Case(
             #""message":"m","notif_id":"n7","apns_id":"id","retry":3,"dry_run":true,"apns":{"payload":{"aps":{"sound":"s"}}}"#,
-            #"{"content":{"body":"m"},"options":{"dry_run":true,\#(life)},"overrides":{"apns":{"payload":{"aps":{"sound":"s"}}}},"metadata":{"notif_id":"n7","apns_id":"id"}}"#
+            #"{"content":{"body":"m"},"options":{"dry_run":true,\#(life)},"overrides":{"apns":{"payload":{"aps":{"sound":"s"}}}},"reference":"n7","metadata":{"apns_id":"id"}}"#
         ),
     ]
 
@@ -146,6 +146,18 @@ struct MappingTests {
             #""message":"m","notif_id":"\#(String(repeating: "n", count: 600))""#,
             #"{"content":{"body":"m"},"options":{"priority":"high",\#(life)}}"#
         ),
+        Case(
+            #""message":"m","notif_id":"\#(String(repeating: "n", count: 128))""#,
+            #"{"content":{"body":"m"},"options":{"priority":"high",\#(life)},"reference":"\#(String(repeating: "n", count: 128))"}"#
+        ),
+        Case(
+            #""message":"m","notif_id":"\#(String(repeating: "é", count: 65))""#,
+            #"{"content":{"body":"m"},"options":{"priority":"high",\#(life)},"metadata":{"notif_id":"\#(String(repeating: "é", count: 65))"}}"#
+        ),
+        Case(
+            #""message":"m","notif_id":"a\nb""#,
+            #"{"content":{"body":"m"},"options":{"priority":"high",\#(life)},"metadata":{"notif_id":"a\nb"}}"#
+        ),
     ]
 
     @Test("Google", arguments: googleCases)
@@ -194,6 +206,8 @@ struct MappingTests {
         #expect(tokens == [["token": "aa", "service": "x-firebase"], ["token": "bb", "service": "x-firebase"]])
         let topic = try await door.map(#"{"topic":"/topics/news","platform":2,"message":"m"}"#)
         #expect(topic.first?["to"] == ["topic": "news"])
+        let older = try await door.map(#"{"to":"/topics/foo-bar","platform":2,"message":"m"}"#)
+        #expect(older.map { $0["to"] } == [["topic": "foo-bar"]])
         let condition = try await door.map(#"{"condition":"'a' in topics","platform":3,"message":"m"}"#)
         #expect(condition.first?["to"] == ["topic": "'a' in topics"])
     }

@@ -81,6 +81,9 @@ struct PushTests {
         (#"{"condition":"'x' in topics","platform":2,"message":"m"}"#, 0, 1),
         (#"{"tokens":["a"],"topic":"x","platform":2,"message":"m"}"#, 2, 2),
         (#"{"tokens":["a"],"to":"b","platform":2,"message":"m"}"#, 1, 1),
+        (#"{"to":"/topics/foo-bar","platform":2,"message":"m"}"#, 0, 1),
+        (#"{"topic":"x","to":"/topics/y","platform":2,"message":"m"}"#, 1, 2),
+        (#"{"topic":"x","to":"/topics/x","platform":3,"message":"m"}"#, 1, 1),
         (#"{"tokens":["a"],"topic":"com.example.news","platform":1,"message":"m"}"#, 2, 1),
     ]
 

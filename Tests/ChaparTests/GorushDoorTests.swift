@@ -400,7 +400,7 @@ struct GorushDoorTests {
         }
     }
 
-    @Test("Row 19 in part: a repetition under the caller's key sends nothing again, and notif_id comes back")
+    @Test("Row 19 in part: a repetition under the caller's key sends nothing again, and notif_id is the reference")
     func repeated() async throws {
         try await Self.run { own, _ in
             // Its time to live is counted from the request, so that the second makes another message of equal bytes.
@@ -418,7 +418,9 @@ struct GorushDoorTests {
             try await Self.wait("the message") { !apns.inbox.isEmpty }
             #expect(apns.inbox.count == 1)
             let events = try await own.curl("/v1/events", nil, "-m 2 -H 'Last-Event-ID: 0'")
-            #expect(events.body.contains(#""metadata":{"notif_id":"n42"}"#), "\(events.body)")
+            #expect(events.body.contains(#""reference":"n42""#), "\(events.body)")
+            let found = try await own.curl("/v1/deliveries?reference=n42")
+            #expect(found.json["items"]?.arrayValue?.count == 1, "\(found.body)")
         }
     }
 }

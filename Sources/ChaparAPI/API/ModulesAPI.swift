@@ -221,7 +221,15 @@ package struct ModulesAPI: Sendable {
 
         /// Returns a refusal as one sentence: its fields with what is wrong with each, or the title.
         private static func sentence(_ title: String, _ errors: [Finding]) -> String {
-            errors.isEmpty ? title : errors.map { "\($0.code): \($0.detail)" }.joined(separator: " ")
+            guard !errors.isEmpty else { return title }
+            return errors.map { "\($0.code): \(field($0.pointer)): \($0.detail)" }.joined(separator: " ")
+        }
+
+        /// Returns a pointer into a batch as one into the notification: the module's caller did not write the batch.
+        private static func field(_ pointer: String) -> String {
+            let parts = pointer.split(separator: "/", omittingEmptySubsequences: false)
+            guard parts.count > 3, parts[1] == "notifications" else { return pointer }
+            return "#/" + parts[3...].joined(separator: "/")
         }
 
         func outcomes(

@@ -233,6 +233,19 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         }
     }
 
+    /// Returns the oldest due time of each sender, from memory.
+    public func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+        let now = core.time.steady.millisecondsSince1970
+        return try await look { queueIndex in
+            var oldest: [String: Int64] = [:]
+            for flow in queueIndex.queues.lazy.flatMap(\.flows) {
+                guard let due = flow.oldestDue(now: now) else { continue }
+                oldest[flow.caller] = min(oldest[flow.caller] ?? due, due)
+            }
+            return oldest.mapValues { Date(millisecondsSince1970: $0) }
+        }
+    }
+
     // MARK: Life
 
     /// Returns whether the store can take work.

@@ -109,6 +109,7 @@ package struct OperatorAPI: Sendable {
             backends: state.snapshot.backends,
             workers: workers.workers,
             depths: depths,
+            keys: await keys(),
             operations: try? await state.devices.outboxDepths(),
             unplanned: try? await state.devices.unplannedCount(ofDevice: nil),
             ledger: metrics.ledger,
@@ -149,6 +150,14 @@ package struct OperatorAPI: Sendable {
         } catch {
             throw Problem(error)
         }
+    }
+
+    /// Returns the oldest due time of each API key, those of the configuration and those that have left something.
+    private func keys() async -> [String: Date?] {
+        guard let found = try? await state.store.oldestDueBySender() else { return [:] }
+        var keys: [String: Date?] = found.mapValues { $0 }
+        for key in state.snapshot.configuration.apiKeys where keys[key.name] == nil { keys[key.name] = .some(nil) }
+        return keys
     }
 
     private func depths() async throws(Problem) -> [String: QueueDepth] {

@@ -14,6 +14,8 @@ struct ScrapedMetrics {
     let workers: [WorkerStatus]
     /// The queue depth of each backend; nil while the store fails.
     let depths: [String: QueueDepth]?
+    /// The oldest due time of each API key, nil for one without a delivery that is due; empty while the store fails.
+    var keys: [String: Date?] = [:]
     /// The number of operations that wait for each backend; nil while the store fails.
     var operations: [String: OutboxDepth]?
     /// The number of device changes that are not planned; nil while the store fails.
@@ -36,6 +38,7 @@ struct ScrapedMetrics {
             writeQueues(depths, to: &text)
             writeLedger(depths, to: &text)
         }
+        writeKeys(to: &text)
         if let operations, !operations.isEmpty {
             text.begin(.operationsWaiting)
             for (name, depth) in operations.sorted(by: { $0.key < $1.key }) {
@@ -91,6 +94,15 @@ struct ScrapedMetrics {
         for name in names {
             let age = depths[name]?.oldestDue.map { max(0, now.steady.timeIntervalSince($0)) } ?? 0
             text.sample(.queueOldestAge, [name], (age * 1000).rounded() / 1000)
+        }
+    }
+
+    private func writeKeys(to text: inout PrometheusText) {
+        guard !keys.isEmpty else { return }
+        text.begin(.keyOldestAge)
+        for (name, due) in keys.sorted(by: { $0.key < $1.key }) {
+            let age = due.map { max(0, now.steady.timeIntervalSince($0)) } ?? 0
+            text.sample(.keyOldestAge, [name], (age * 1000).rounded() / 1000)
         }
     }
 

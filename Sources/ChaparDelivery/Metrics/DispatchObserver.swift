@@ -8,6 +8,8 @@ package protocol DispatchObserver: Sendable {
     func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)
     /// Records the time between handing messages to the backend and its answers.
     func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int)
+    /// Returns the histograms of a backend's deliveries; nil where none are kept.
+    func times(of backend: String) -> DeliveryTimes?
     /// Counts a delivery that will be retried by the same worker.
     func retried(backend: String, reason: String)
     /// Counts a delivery that went on to another backend.
@@ -35,6 +37,8 @@ package struct SilentObserver: DispatchObserver {
     ) {}
     /// Does nothing.
     package func answered(backend: String, kind: BackendKind, after duration: Duration, count: Int) {}
+    /// Returns nil.
+    package func times(of backend: String) -> DeliveryTimes? { nil }
     /// Does nothing.
     package func retried(backend: String, reason: String) {}
     /// Does nothing.

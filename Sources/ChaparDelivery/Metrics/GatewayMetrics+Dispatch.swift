@@ -28,6 +28,9 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
+    /// Returns the histograms of a backend's deliveries.
+    package func times(of backend: String) -> DeliveryTimes? { DeliveryTimes(of: backend, in: registry) }
+
     /// Counts a delivery that will be retried by the same worker.
     package func retried(backend: String, reason: String) {
         count(

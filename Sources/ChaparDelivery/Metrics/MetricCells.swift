@@ -71,5 +71,17 @@ final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
         }
     }
 
+    /// Adds the values of a group, under one lock.
+    func observe(all values: some Sequence<Double>) {
+        state.withLock { contents in
+            for value in values where value.isFinite {
+                var index = 0
+                while index < bounds.count, value > bounds[index] { index += 1 }
+                contents.counts[index] += 1
+                contents.sum += value
+            }
+        }
+    }
+
     var contents: Contents { state.withLock { $0 } }
 }

@@ -80,6 +80,18 @@ extension MetricFamily {
         ["backend", "kind"],
         "Time from handing a message to its backend to the platform's answer."
     )
+    static let queueWait = Self(
+        .histogram,
+        "chapar_queue_wait_seconds",
+        ["backend", "priority"],
+        "Time from a delivery's acceptance, or the time it was scheduled for, to its first attempt."
+    )
+    static let deliveryDuration = Self(
+        .histogram,
+        "chapar_delivery_duration_seconds",
+        ["backend", "priority"],
+        "Time from a delivery's acceptance, or the time it was scheduled for, to the platform's acceptance or final refusal; retries included."
+    )
     static let retries = Self(
         .counter,
         "chapar_retries_total",
@@ -109,6 +121,12 @@ extension MetricFamily {
         "chapar_queue_oldest_age_seconds",
         ["backend"],
         "How long the delivery that is overdue the longest has been due; alert on this one."
+    )
+    package static let keyOldestAge = Self(
+        .gauge,
+        "chapar_key_oldest_age_seconds",
+        ["key"],
+        "How long the delivery of an API key that is overdue the longest has been due; 0 when none is."
     )
     package static let queueFull = Self(
         .gauge,
@@ -326,9 +344,9 @@ extension MetricFamily {
         (
             "Deliveries",
             [
-                queueOldestAge, queueDepth, queueFull, deliveries, sendDuration, retries, fallbacks, quotaWait,
-                ledgerAccepted,
-                ledgerEnded, ledgerIgnored, ledgerWaiting, ledgerDifference,
+                queueOldestAge, keyOldestAge, queueDepth, queueFull, deliveries, sendDuration, queueWait,
+                deliveryDuration, retries, fallbacks, quotaWait, ledgerAccepted, ledgerEnded, ledgerIgnored,
+                ledgerWaiting, ledgerDifference,
             ]
         ),
         (

@@ -69,6 +69,11 @@ struct DepthCount {
     /// Returns how much waits at each backend.
     func depths() async throws(PostgresError) -> [String: QueueDepth] { try await sums(newest(), by: \.backend) }
 
+    /// Returns the oldest due time of each caller.
+    func oldestDueOfCallers() async throws(PostgresError) -> [String: Date] {
+        try await sums(newest(), by: \.caller).compactMapValues(\.oldestDue)
+    }
+
     /// Returns how much callers have waiting.
     func ofCallers() async throws(PostgresError) -> OfCallers {
         let found = try await newest()

@@ -1,4 +1,4 @@
-internal import Foundation
+public import Foundation
 public import ChaparCore
 public import ChaparQueue
 internal import Synchronization
@@ -110,6 +110,15 @@ extension PostgresStore {
     public func depths() async throws(StoreError) -> [String: QueueDepth] {
         do throws(PostgresError) {
             return try await DepthCount(core).depths()
+        } catch {
+            throw error.storeError
+        }
+    }
+
+    /// Returns the oldest due time of each sender, as ``DepthCount`` last found it.
+    public func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+        do throws(PostgresError) {
+            return try await DepthCount(core).oldestDueOfCallers()
         } catch {
             throw error.storeError
         }

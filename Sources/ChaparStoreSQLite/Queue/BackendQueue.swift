@@ -112,7 +112,7 @@ final class BackendQueue {
         var oldest = Int64.max
         for flow in flows {
             depth.waiting += flow.waiting
-            if let due = flow.next?.due, due <= now, due != .min { oldest = min(oldest, due) }
+            if let due = flow.oldestDue(now: now) { oldest = min(oldest, due) }
         }
         if oldest < .max { depth.oldestDue = .init(millisecondsSince1970: oldest) }
         return depth

@@ -72,6 +72,12 @@ final class Flow {
     var windowCount: Int { ready.count + later.count }
     var onDisk: Int { waiting - windowCount - held }
 
+    /// Returns the due time of the waiting delivery that comes next; nil when none is due.
+    func oldestDue(now: Int64) -> Int64? {
+        guard let due = next?.due, due <= now, due != .min else { return nil }
+        return due
+    }
+
     /// The key of the waiting delivery that comes next, or a key that is lower; nil when none waits.
     var next: DueKey? {
         guard let first = windowFirst else { return frontier }

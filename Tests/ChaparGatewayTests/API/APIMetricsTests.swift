@@ -80,6 +80,7 @@ struct APIMetricsTests {
             (#"chapar_queue_oldest_age_seconds{backend="ios"}"#, 60), (#"chapar_inflight{backend="ios"}"#, 3),
             (#"chapar_invalidations_quarantined_total{backend="ios",reason="BadDeviceToken"}"#, 7),
             (#"chapar_invalidations_held_total{backend="ios",reason="BadDeviceToken"}"#, 7),
+            (#"chapar_key_oldest_age_seconds{key=""}"#, 60),
             (#"chapar_window{backend="ios"}"#, 1000), (#"chapar_worker_paused{backend="android"}"#, 2),
             (#"chapar_lane_paused{backend="android"}"#, 2), (#"chapar_worker_paused{backend="ios"}"#, 0),
             (#"chapar_lane_paused{backend="ios"}"#, 0),
@@ -98,6 +99,27 @@ struct APIMetricsTests {
         #expect(samples.types["chapar_queue_depth"] == "gauge")
         #expect(samples.types["chapar_lane_paused"] == "gauge")
         #expect(samples.types["chapar_invalidations_held_total"] == "counter")
+    }
+
+    @Test("say how long each API key waits, to those who may see what it sent")
+    func keys() async throws {
+        let harness = APIHarness(keys: [
+            APIHarness.key("shop", [.send]), APIHarness.key("crm", [.send]), APIHarness.key("admin", [.admin]),
+            APIHarness.key("viewer", [.metrics], backends: ["ios"]),
+        ])
+        let sent = try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("shop"))
+        #expect(sent.status == 202)
+        harness.time.advance(by: .seconds(60))
+        func scraped(as key: String) async throws -> PrometheusSamples {
+            try PrometheusSamples(try await harness.send(.get, "/metrics", headers: APIHarness.bearer(key)).text)
+        }
+        let samples = try await scraped(as: "admin")
+        #expect(samples[#"chapar_key_oldest_age_seconds{key="shop"}"#] == 60)
+        #expect(samples[#"chapar_key_oldest_age_seconds{key="crm"}"#] == 0)
+        let narrow = try await scraped(as: "viewer")
+        #expect(narrow["chapar_queue_full"] == 0)
+        #expect(narrow[#"chapar_key_oldest_age_seconds{key="viewer"}"#] == 0)
+        #expect(narrow[#"chapar_key_oldest_age_seconds{key="shop"}"#] == nil)
     }
 
     @Test("never hold what callers or platforms make up without end")

@@ -289,6 +289,11 @@ final class HeldStore: NotificationStore {
         return try await whole.depths()
     }
 
+    func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+        if let failure = contents.withLock({ $0.failure }) { throw failure }
+        return try await whole.oldestDueBySender()
+    }
+
     func purge(_ retention: Retention) async throws(StoreError) -> Bool { try await whole.purge(retention) }
 
     func health() async -> StoreHealth {

@@ -86,6 +86,7 @@ final class DispatcherRig: Sendable {
         folder: URL? = nil,
         nodes: (any NodeExchange)? = nil,
         quotas: (any QuotaLedger)? = nil,
+        observer: any DispatchObserver = SilentObserver(),
         logger: Logger = Logger(label: "test")
     ) async throws {
         self.time = time
@@ -101,6 +102,7 @@ final class DispatcherRig: Sendable {
             nodes: nodes,
             quotas: quotas,
             time: store.time,
+            observer: observer,
             logger: logger
         ) { content in
             var notification = PushNotification(title: "stored")
@@ -187,11 +189,13 @@ final class DispatcherRig: Sendable {
         lives: Duration = .seconds(3600),
         dueIn: Duration? = nil,
         activity: String? = nil,
+        priority: PushNotification.Priority = .high,
         caller: String = ""
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
         let now = store.time.steady
-        var pushed = PushNotification(title: "t", activity: activity)
+        var pushed = PushNotification(title: "t", priority: priority, activity: activity)
+        pushed.sendAt = dueIn.map { time.now.addingTimeInterval($0.inSeconds) }
         if lives == .zero { pushed.timeToLive = .zero }
         let life = lives > .zero ? lives.inSeconds : ClaimedDelivery.graceForNowOrNever
         let content = Array((activity.map { #"{"activity":"\#($0)"}"# } ?? "{}").utf8)

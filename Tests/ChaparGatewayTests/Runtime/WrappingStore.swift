@@ -115,6 +115,8 @@ struct WrappingStore: NotificationStore, DeviceStore, OutboxStore {
 
     func depths() async throws(StoreError) -> [String: QueueDepth] { try await base.depths() }
 
+    func oldestDueBySender() async throws(StoreError) -> [String: Date] { try await base.oldestDueBySender() }
+
     func purge(_ retention: Retention) async throws(StoreError) -> Bool { try await base.purge(retention) }
 
     func health() async -> StoreHealth { await base.health() }

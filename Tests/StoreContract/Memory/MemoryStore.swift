@@ -359,6 +359,11 @@ package final class MemoryStore: NotificationStore {
         return try await read { $0.depths(time) }
     }
 
+    package func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+        let time = time
+        return try await read { $0.oldestDueBySender(time) }
+    }
+
     package func purge(_ retention: Retention) async throws(StoreError) -> Bool {
         let now = time.steady
         try await call { tables in

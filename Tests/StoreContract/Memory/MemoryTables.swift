@@ -340,6 +340,17 @@ struct MemoryTables {
         return depths
     }
 
+    func oldestDueBySender(_ time: any TimeSource) -> [String: Date] {
+        var oldest: [String: Date] = [:]
+        for row in waiting.values where isFree(row) {
+            let due = due(row, time)
+            guard due <= time.steady else { continue }
+            let caller = notifications[row.notification]?.caller ?? ""
+            oldest[caller] = min(oldest[caller] ?? due, due)
+        }
+        return oldest
+    }
+
     func nextDue(_ backend: String, _ time: any TimeSource) -> Date? {
         waiting.values.lazy.filter { $0.backend == backend && $0.owner == nil }.map { due($0, time) }
             .filter { $0 > time.steady }.min()

@@ -105,6 +105,24 @@ extension StoreConformance {
             try expect(try await store.claimNow().count, is: 1, "left for the next one")
             await store.close()
         },
+        StoreConformanceCase("The oldest due time of each sender is that of any of its queues") { fixture in
+            let store = try await fixture.open()
+            let start = fixture.time.now
+            func oldest() async throws -> [String: Date] { try await store.oldestDueBySender() }
+            try expect(try await oldest(), is: [:], "of an empty store")
+            _ = try await store.accept(.sample(store, fixture.time, due: start + 100, caller: "later"))
+            _ = try await store.accept(.sample(store, fixture.time, backends: ["fcm"], caller: "shop"))
+            fixture.time.advance(by: .seconds(2))
+            _ = try await store.accept(.sample(store, fixture.time, priority: .normal, caller: "shop"))
+            _ = try await store.accept(.sample(store, fixture.time, priority: .normal, caller: "crm"))
+            try expect(try await oldest(), is: ["shop": start, "crm": start + 2], "at first")
+            let claimed = try await store.claim(backend: "fcm", limit: 1, wait: .zero)
+            try expect(try await oldest(), is: ["shop": start + 2, "crm": start + 2], "after a claim")
+            try await store.end(claimed)
+            try await store.end(try await store.claimNow())
+            try expect(try await oldest(), is: [:], "after all ended")
+            await store.close()
+        },
         StoreConformanceCase("Depths tell what waits and what is claimed") { fixture in
             let store = try await fixture.open()
             let now = fixture.time.now

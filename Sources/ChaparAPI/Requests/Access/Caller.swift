@@ -79,8 +79,8 @@ package final class Caller: Sendable {
     /// Whether the caller may read the contents of a sender's notifications that it found.
     func mayRead(contentsOf sender: String) -> Bool { maySee(sender: sender) || has(.readContent) }
 
-    /// Whether the caller may see a series of a metric: one without a backend, app or route, or with one that it may
-    /// use.
+    /// Whether the caller may see a series of a metric: one without a backend, app, route or key, or with one that it
+    /// may use or see.
     func maySee(labels: [(String, String)]) -> Bool {
         guard let view else { return true }
         let isOfApp = labels.contains { $0.0 == "app" }
@@ -88,6 +88,7 @@ package final class Caller: Sendable {
             switch name {
             case "backend", "from", "to": value.isEmpty || mayUse(backend: value)
             case "app": mayUse(app: AppName(rawValue: value))
+            case "key": maySee(sender: value)
             case "route" where isOfApp:
                 ["automatic", "direct", "default"].contains(value)
                     || view.configuration.routes.contains { $0.name == value }

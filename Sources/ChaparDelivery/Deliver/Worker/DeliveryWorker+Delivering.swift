@@ -58,7 +58,9 @@ extension DeliveryWorker {
         guard !due.isEmpty else { return nil }
         let started = ContinuousClock.now
         let unregistered = Mutex<[WorkerBatch.Outcome]>([])
-        batch.handOver(at: dependencies.time.steady)
+        let handedOver = dependencies.time.steady
+        batch.handOver(at: handedOver)
+        if let times { batch.observeWaits(in: times, at: handedOver) }
         let report: @Sendable ([DeliveryReport]) -> Void = { reports in
             self.dependencies.observer.answered(
                 backend: self.name,
@@ -277,6 +279,7 @@ extension DeliveryWorker {
         resolutions.reserveCapacity(outcomes.count)
         var aftermath = BatchResult()
         aftermath.works.reserveCapacity(outcomes.count)
+        if times != nil { aftermath.answered.reserveCapacity(outcomes.count) }
         let isStopped = isStopped
         let moment = AttemptTemplate.Moment(now.wall)
         let hasLast = batch.hasLast
@@ -284,6 +287,7 @@ extension DeliveryWorker {
             if case .accepted(let acceptance) = outcome {
                 resolutions.append(accepted(acceptance, batch.claims[index], batch, at: moment))
                 aftermath.accepted += 1
+                if times != nil { aftermath.answered.append(index) }
                 if !acceptance.isDryRun {
                     aftermath.taken += 1
                     aftermath.works.append(batch.claims[index].id)
@@ -296,7 +300,9 @@ extension DeliveryWorker {
                 resolutions.append(Resolution(of: claim, .release))
                 continue
             }
-            resolutions.append(resolve(claim, outcome, batch, at: now, &aftermath))
+            let resolution = resolve(claim, outcome, batch, at: now, &aftermath)
+            if times != nil, outcome.isVerdict, case .end = resolution.transition { aftermath.answered.append(index) }
+            resolutions.append(resolution)
         }
         if aftermath.accepted > 0 {
             dependencies.observer.attempted(
@@ -313,6 +319,7 @@ extension DeliveryWorker {
             let change = gate.update { $0.apply(failure: reason, of: messages, at: now.steady) }
             if let event = announce(change, at: now) { aftermath.events.append(event) }
         }
+        if let times { batch.observeAnswers(aftermath.answered, in: times, at: now.steady) }
         invalidateTokens(&aftermath, at: now)
         dependencies.tokenInvalidation.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)
         let change = gate.update { state in
@@ -366,6 +373,8 @@ extension DeliveryWorker {
     /// The combined results of one group of answers.
     private struct BatchResult {
         var accepted = 0
+        /// The indices of the deliveries that an answer ended; empty where no times are kept.
+        var answered: [Int] = []
         /// The part of ``accepted`` that was no dry run.
         var taken = 0
         /// The deliveries whose answers show the platform at work.
@@ -564,6 +573,11 @@ extension DeliveryOutcome {
         case .refused(let refusal): (refusal.kind.rawValue, refusal.reason)
         case .unknown(let unknown): ("unknown", unknown.reason)
         }
+    }
+
+    /// Whether the platform has judged the message or its token.
+    fileprivate var isVerdict: Bool {
+        if case .refused(let refusal) = self { refusal.kind == .message || refusal.kind == .token } else { false }
     }
 
     /// Whether the message was certainly not sent, because its sender is ending.

@@ -78,6 +78,8 @@ final class DeliveryWorker: Sendable {
     /// The current use of the backend; outlives the worker.
     let flow: FlowControl
     let template: AttemptTemplate
+    /// The histograms of the backend's deliveries; nil where none are kept.
+    let times: DeliveryTimes?
     /// The batches that are with the backend.
     let open = OpenBatches()
     private let configured: BackendRegistry.ConfiguredBackend
@@ -106,6 +108,7 @@ final class DeliveryWorker: Sendable {
         addressesDevices = configured.backend.audience.forms.contains(.device)
         rules = PlanRules(settings.queue)
         template = AttemptTemplate(backend: configured.name)
+        times = dependencies.observer.times(of: configured.name)
         self.flow = flow
         let gate = flow.gate
         let time = dependencies.time

@@ -25,6 +25,10 @@ final class WorkerBatch: Sendable {
         /// The index in ``order`` of the first recipient of each request.
         var starts: [Int] = []
         var isReported: [Bool] = []
+        /// Whether each claim that became a request has high priority.
+        var isUrgent: [Bool] = []
+        /// The times, on the steady clock, that notifications were scheduled for; nearly always empty.
+        var scheduled: [NotificationID: Date] = [:]
         var tokens: [Int64: DeviceToken] = [:]
         /// The token uses of notifications, where these are not the app's own tokens.
         var uses: [NotificationID: TokenUses] = [:]
@@ -80,6 +84,8 @@ final class WorkerBatch: Sendable {
         open.order.reserveCapacity(claims.count)
         open.starts.reserveCapacity(claims.count)
         open.isReported = Array(repeating: false, count: claims.count)
+        open.isUrgent = open.isReported
+        var isUrgent = false
         var resolved: [Resolution] = []
         var last: NotificationID?
         var read: (id: NotificationID, notification: PushNotification, uses: TokenUses)?
@@ -117,6 +123,7 @@ final class WorkerBatch: Sendable {
             }
             if claim.notificationID == last {
                 open.order.append(index)
+                open.isUrgent[index] = isUrgent
                 requests[requests.count - 1].recipients.append(addressee)
                 continue
             }
@@ -126,6 +133,9 @@ final class WorkerBatch: Sendable {
                 continue
             }
             last = claim.notificationID
+            isUrgent = notification.priority == .high && claim.head.record.partOf == nil
+            open.isUrgent[index] = isUrgent
+            if let sendAt = notification.sendAt { open.scheduled[claim.notificationID] = now.steady(sendAt) }
             open.starts.append(open.order.count)
             open.order.append(index)
             requests.append(
@@ -145,6 +155,28 @@ final class WorkerBatch: Sendable {
 
     /// Records the time when the backend gets the batch.
     func handOver(at now: Date) { open.withLock { ($0.sentAt, $0.lastReport) = (now, now) } }
+
+    /// Records how long the claims waited that are handed over to a backend for the first time.
+    func observeWaits(in times: DeliveryTimes, at now: Date) {
+        let (order, isUrgent, scheduled) = open.withLock { ($0.order, $0.isUrgent, $0.scheduled) }
+        times.observe(\.waited, order.filter { claims[$0].attempts == 0 }, isUrgent: isUrgent) {
+            age(of: claims[$0], scheduled, at: now)
+        }
+    }
+
+    /// Records the time from acceptance to the answers that ended claims.
+    func observeAnswers(_ indices: [Int], in times: DeliveryTimes, at now: Date) {
+        guard !indices.isEmpty else { return }
+        let (isUrgent, scheduled) = open.withLock { ($0.isUrgent, $0.scheduled) }
+        times.observe(\.answered, indices, isUrgent: isUrgent) { age(of: claims[$0], scheduled, at: now) }
+    }
+
+    /// Returns the seconds since a claim could first be sent, at least 0.
+    private func age(of claim: ClaimedDelivery, _ scheduled: [NotificationID: Date], at now: Date) -> Double {
+        var begin = claim.acceptedAt
+        if !scheduled.isEmpty, let time = scheduled[claim.notificationID] { begin = max(begin, time) }
+        return max(0, now.timeIntervalSince(begin))
+    }
 
     /// Returns a delivery of the batch in the gate's form.
     func message(_ claim: ClaimedDelivery) -> FlowGate.State.Message {

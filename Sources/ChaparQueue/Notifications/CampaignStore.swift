@@ -1,7 +1,9 @@
 public import ChaparCore
 
 /// A change of a campaign that a store writes with the notifications of its batch, all in one commit.
-public enum CampaignWrite: Sendable {
+///
+/// It is indirect, since a campaign is large: every batch has room for one, and few have one.
+public indirect enum CampaignWrite: Sendable {
     /// A campaign that is accepted.
     case new(Campaign)
     /// A campaign as it is to be, made from the version that it names, and parts of which nothing waits any more.

@@ -31,8 +31,11 @@ public struct SearchKey: Sendable, Hashable {
 
 extension NewNotification {
     /// Whether a search finds it by a key.
-    package var hasSearchKeys: Bool {
-        if record.reference != nil { return true }
+    package var hasSearchKeys: Bool { Self.hasSearchKeys(record.reference, recipients) }
+
+    /// Whether a search finds a notification with this reference and these recipients by a key.
+    package static func hasSearchKeys(_ reference: String?, _ recipients: [Recipient]) -> Bool {
+        if reference != nil { return true }
         switch recipients.first {
         case .device, .user: return true
         default: return false

@@ -135,13 +135,23 @@ public struct NewNotification: Sendable {
 
     /// Whether its deliveries come before those of normal priority: not those of a campaign, whatever the platforms are
     /// told.
-    package var isUrgent: Bool { notification.priority == .high && record.partOf == nil }
+    package var isUrgent: Bool { Self.isUrgent(notification.priority, partOf: record.partOf) }
+
+    /// Whether deliveries of this priority, and of this campaign if any, come before those of normal priority.
+    package static func isUrgent(_ priority: PushNotification.Priority, partOf campaign: CampaignPart?) -> Bool {
+        priority == .high && campaign == nil
+    }
 
     /// Returns the plan of the recipient at an index of ``recipients``.
     package func plan(ofRecipient place: Int) -> DeliveryPlan { record.plan(at: planIndex(ofRecipient: place)) }
 
     /// Returns the index, in the record's plans, of the plan of the recipient at an index of ``recipients``.
-    package func planIndex(ofRecipient place: Int) -> Int { planOf.isEmpty ? 0 : Int(planOf[place]) }
+    package func planIndex(ofRecipient place: Int) -> Int { Self.planIndex(ofRecipient: place, planOf) }
+
+    /// Returns the index of a recipient's plan by ``planOf``.
+    package static func planIndex(ofRecipient place: Int, _ planOf: [UInt8]) -> Int {
+        planOf.isEmpty ? 0 : Int(planOf[place])
+    }
 }
 
 /// A caller's idempotency key, and the answer to a repeated request.

@@ -54,7 +54,10 @@ public struct NotificationRecord: Sendable, Hashable {
     }
 
     /// Returns the plan at an index of ``plans``; the last one stands for larger indices.
-    package func plan(at place: Int) -> DeliveryPlan {
+    package func plan(at place: Int) -> DeliveryPlan { Self.plan(in: plans, at: place) }
+
+    /// Returns the plan at an index of a record's plans; the last one stands for larger indices.
+    package static func plan(in plans: [DeliveryPlan], at place: Int) -> DeliveryPlan {
         plans.indices.contains(place) ? plans[place] : plans.last ?? DeliveryPlan([])
     }
 

@@ -121,7 +121,7 @@ final class Enqueuing {
         let due = max(scheduled ?? accepted, 0)
         let contentBytes = new.pointee.record.content.count
         let stays =
-            isSimple && new.pointee.planIndex(ofRecipient: 0) == 0
+            isSimple && new.planIndex(ofRecipient: 0) == 0
             && rows.staysInMemory(first.flow, due: due, bytes: contentBytes)
         rows.setRecord(new.pointee.record)
         if !stays { bindShared(of: new, scheduled: scheduled) }
@@ -153,9 +153,9 @@ final class Enqueuing {
             if stays {
                 rows.stage(entry, StagedRow.Row(expires: expires, scheduled: scheduled))
             } else if index == 0 {
-                try rows.insertHead(entry, plan: new.pointee.planIndex(ofRecipient: 0), expires: expires, mark: mark)
+                try rows.insertHead(entry, plan: new.planIndex(ofRecipient: 0), expires: expires, mark: mark)
             } else {
-                let plan = new.pointee.planIndex(ofRecipient: index)
+                let plan = new.planIndex(ofRecipient: index)
                 try rows.insertChild(entry, plan: plan, expires: expires, mark: mark)
             }
             if !isGiven { transaction.pending.append(.added(entry)) }
@@ -175,7 +175,7 @@ final class Enqueuing {
         rows.setRecord(new.pointee.record)
         bindShared(of: new, scheduled: scheduled)
         rows.setRecipient(new.pointee.recipients[0])
-        let plan = new.pointee.planIndex(ofRecipient: 0)
+        let plan = new.planIndex(ofRecipient: 0)
         try rows.insertHead(key, flow, plan: plan, expires: expires, accepted: accepted)
         transaction.pending.append(.stored(flow, key))
         try note(new, expires: expires)
@@ -211,18 +211,17 @@ final class Enqueuing {
             id: new.pointee.id,
             record: new.pointee.record,
             notification: new.pointee.notification,
-            plan: new.pointee.planIndex(ofRecipient: index),
+            plan: new.planIndex(ofRecipient: index),
             expiresAt: new.pointee.expiresAt
         )
     }
 
     private func flow(of new: UnsafePointer<NewNotification>, _ index: Int) throws(StoreError) -> Flow {
-        let plan = new.pointee.plan(ofRecipient: index)
+        let plan = NotificationRecord.plan(in: new.pointee.record.plans, at: new.planIndex(ofRecipient: index))
         guard let backend = plan.backends.first else {
             throw .failed("the notification \(new.pointee.id) has no backend")
         }
-        let isUrgent = new.pointee.isUrgent
-        return queueIndex.flow(of: backend, isUrgent: isUrgent, caller: new.pointee.caller)
+        return queueIndex.flow(of: backend, isUrgent: new.isUrgent, caller: new.pointee.caller)
     }
 
     private func bindShared(of new: UnsafePointer<NewNotification>, scheduled: Int64?) {
@@ -280,5 +279,16 @@ private struct KeyStatements {
             connection,
             "INSERT OR REPLACE INTO idempotency (caller, key, fingerprint, answer, keep) VALUES (?1, ?2, ?3, ?4, ?5)"
         )
+    }
+}
+
+/// Properties of a notification that is not copied: a call of its own properties through the pointer copies it first.
+extension UnsafePointer<NewNotification> {
+    fileprivate var isUrgent: Bool {
+        NewNotification.isUrgent(pointee.notification.priority, partOf: pointee.record.partOf)
+    }
+
+    fileprivate func planIndex(ofRecipient place: Int) -> Int {
+        NewNotification.planIndex(ofRecipient: place, pointee.planOf)
     }
 }

@@ -17,7 +17,7 @@ final class SearchIndex {
 
     /// Adds the keys of a new notification.
     func add(_ new: UnsafePointer<NewNotification>) throws(StoreError) {
-        guard new.pointee.hasSearchKeys else { return }
+        guard NewNotification.hasSearchKeys(new.pointee.record.reference, new.pointee.recipients) else { return }
         let insert = try statements().insert
         try new.pointee.forEachSearchKey { (key, delivery) throws(StoreError) in
             insert.bind(1, SearchBucket.of(delivery))

@@ -194,9 +194,9 @@ final class DispatcherRig: Sendable {
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
         let now = store.time.steady
-        var pushed = PushNotification(title: "t", priority: priority, activity: activity)
+        var pushed = PushNotification(title: "t", activity: activity, priority: priority)
         pushed.sendAt = dueIn.map { time.now.addingTimeInterval($0.inSeconds) }
-        if lives == .zero { pushed.timeToLive = .zero }
+        if lives == .zero { pushed.timeToLive = Duration.zero }
         let life = lives > .zero ? lives.inSeconds : ClaimedDelivery.graceForNowOrNever
         let content = Array((activity.map { #"{"activity":"\#($0)"}"# } ?? "{}").utf8)
         let notification = NewNotification(

@@ -10,7 +10,7 @@ struct CampaignOptions: Sendable {
     /// The name; nil without one.
     var name: String?
     /// The pace; nil for as fast as the platforms take it.
-    var pace: CampaignPace?
+    @Boxed var pace: CampaignPace?
     /// Whether attempts and events of accepted deliveries are kept too.
     var keepsAll = false
     /// The last of these fields that the request has; nil without any.

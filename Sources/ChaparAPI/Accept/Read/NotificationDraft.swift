@@ -26,15 +26,15 @@ package struct NotificationDraft: Sendable {
     /// The member of `to` that names the recipients, such as `tokens`.
     var audienceField = ""
     /// The audience of the registry that the request names; nil for other recipients.
-    var audienceRequest: AudienceRequest?
+    @Boxed var audienceRequest: AudienceRequest?
     /// The rule that is left out of the audience.
     var exclude: JSONValue?
     /// The options that only audiences have.
     var audienceOptions = OptionsReader.AudienceOptions()
     /// The audience, once its segments were looked up; this is what a fan-out sends to.
-    package var audience: Audience?
+    @Boxed package var audience: Audience?
     /// The devices of the audience, for `dry_run`.
-    var audiencePreview: AudiencePreview?
+    @Boxed var audiencePreview: AudiencePreview?
     /// The app that the request names.
     var app: AppName?
     /// The app of the notification, once it is decided.

@@ -201,9 +201,13 @@ struct APICampaignTests {
             APIHarness.key("support", [.readAll]), APIHarness.key("editor", [.send, .readAll, .readContent]),
             APIHarness.key("droid", [.readAll], backends: ["android"]),
         ]
+        let taken = Acceptance(platformID: "p", status: 200)
         let snapshot = GatewaySnapshot(
             configuration: configuration,
-            backends: [.init(name: "ios", backend: Self.backend()), .init(name: "android", backend: Self.backend())]
+            backends: [
+                .init(name: "ios", backend: ScriptedBackend([.iOSAPNs]) { _, _ in .accepted(taken) }),
+                .init(name: "android", backend: ScriptedBackend([.androidFirebase]) { _, _ in .accepted(taken) }),
+            ]
         )
         let gateway = try await Gateway.assemble(
             snapshot,
@@ -211,7 +215,7 @@ struct APICampaignTests {
             servesAPI: false,
             logger: quiet
         )
-        func ask(
+        @Sendable func ask(
             _ method: HTTPRequest.Method,
             _ path: String,
             _ body: String? = nil,

@@ -39,8 +39,7 @@ package struct CampaignsAPI: Sendable {
 
     // MARK: Reading
 
-    /// Returns a campaign that the caller may see, or, when it is only to be read, find; nil when there is none with the
-    /// id.
+    /// Returns a campaign that the caller may see, or, when it is only to be read, find; nil without one.
     func find(
         _ id: NotificationID,
         _ scope: RequestScope,

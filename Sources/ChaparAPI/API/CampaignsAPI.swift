@@ -9,7 +9,7 @@ internal import ChaparQueue
 /// `PATCH` of the pace.
 ///
 /// A campaign is a notification: ``StatusAPI`` answers for it too, and asks here. A caller sees the campaigns of the
-/// senders that ``Caller/maySee(sender:)`` names.
+/// senders that ``Caller/maySee(sender:)`` names, and may read those that its scope `read_all` finds.
 package struct CampaignsAPI: Sendable {
     private static let pageSize = 50
     private static let largestPage = 200
@@ -39,21 +39,33 @@ package struct CampaignsAPI: Sendable {
 
     // MARK: Reading
 
-    /// Returns a campaign that the caller may see; nil when there is none with the id.
-    func find(_ id: NotificationID, _ scope: RequestScope) async throws(Problem) -> Campaign? {
+    /// Returns a campaign that the caller may see, or, when it is only to be read, find; nil without one.
+    func find(
+        _ id: NotificationID,
+        _ scope: RequestScope,
+        isChanged: Bool = true
+    ) async throws(Problem) -> Campaign? {
         guard let campaigns = state.store.abilities.campaigns else { return nil }
         do throws(StoreError) {
-            guard let campaign = try await campaigns.campaign(id), scope.caller.maySee(sender: campaign.caller) else {
-                return nil
-            }
-            return campaign
+            guard let campaign = try await campaigns.campaign(id) else { return nil }
+            let isShown =
+                isChanged ? scope.caller.maySee(sender: campaign.caller) : mayFind(campaign, scope.caller)
+            return isShown ? campaign : nil
         } catch {
             throw Problem(error)
         }
     }
 
+    /// Whether the caller may find a campaign: one that it may see, and with the scope `read_all` one of an app all of
+    /// whose backends it may use, since its deliveries may go through any.
+    private func mayFind(_ campaign: Campaign, _ caller: Caller) -> Bool {
+        if caller.maySee(sender: campaign.caller) { return true }
+        return caller.has(.readAll) && caller.mayUse(app: campaign.app)
+            && state.snapshot.backends(of: campaign.app).allSatisfy { caller.mayUse(backend: $0.name) }
+    }
+
     /// Answers with a campaign and the number of its deliveries in each state.
-    func show(_ campaign: Campaign) async throws(Problem) -> Response {
+    func show(_ campaign: Campaign, _ scope: RequestScope) async throws(Problem) -> Response {
         var counts: [DeliveryState: Int] = [:]
         do throws(StoreError) {
             counts = try await state.store.abilities.campaigns?.counts(of: campaign.id) ?? [:]
@@ -61,8 +73,10 @@ package struct CampaignsAPI: Sendable {
             throw Problem(error)
         }
         let now = state.clock.reading
+        let showsContent = scope.caller.mayRead(contentsOf: campaign.caller)
         return Response.json { [counts] writer in
-            Self.write(campaign, counts, at: now, to: &writer)
+            Self.write(campaign, counts, at: now, showsContent: showsContent, to: &writer)
+            guard showsContent else { return }
             writer.name("notification")
             writer.raw(campaign.record.content)
         }
@@ -89,7 +103,7 @@ package struct CampaignsAPI: Sendable {
                     try await state.store.abilities.campaigns?.campaigns(before: before, limit: Self.largestPage) ?? []
                 for campaign in page where found.count < limit {
                     before = campaign.id
-                    if scope.caller.maySee(sender: campaign.caller) { found.append(campaign) }
+                    if mayFind(campaign, scope.caller) { found.append(campaign) }
                 }
                 hasMore = page.count == Self.largestPage || page.last.map { $0.id != before } ?? false
             }
@@ -103,7 +117,8 @@ package struct CampaignsAPI: Sendable {
             writer.beginArray()
             for campaign in found {
                 writer.beginObject()
-                Self.write(campaign, nil, at: now, to: &writer)
+                let showsContent = scope.caller.mayRead(contentsOf: campaign.caller)
+                Self.write(campaign, nil, at: now, showsContent: showsContent, to: &writer)
                 writer.endObject()
             }
             writer.endArray()
@@ -148,7 +163,7 @@ package struct CampaignsAPI: Sendable {
             throw .campaignOver(campaign.phase.word)
         }
         if isChanged { await tell(campaign, pauses ? .paused : .resumed) }
-        return try await show(campaign)
+        return try await show(campaign, scope)
     }
 
     /// Changes the pace of a campaign while it runs, and nothing else of it.
@@ -178,7 +193,7 @@ package struct CampaignsAPI: Sendable {
         }
         guard issues.isEmpty else { throw Problem(issues) }
         guard isChanged else { throw .campaignOver(campaign.phase.word) }
-        return try await show(campaign)
+        return try await show(campaign, scope)
     }
 
     /// Cancels a campaign: no window follows, and what waits is cancelled.
@@ -253,6 +268,7 @@ package struct CampaignsAPI: Sendable {
         _ campaign: Campaign,
         _ counts: [DeliveryState: Int]?,
         at now: TimeReading,
+        showsContent: Bool = true,
         to writer: inout JSONWriter
     ) {
         writer.field("id", campaign.id.description)
@@ -288,7 +304,7 @@ package struct CampaignsAPI: Sendable {
             RFC3339.write(now.wall(endedAt), to: &writer)
         }
         if !campaign.caller.isEmpty { writer.field("caller", campaign.caller) }
-        campaign.record.write(to: &writer)
+        DeliveryWriter.write(campaign.record, showsContent: showsContent, to: &writer)
     }
 
     private static func write(_ pace: CampaignPace, to writer: inout JSONWriter) {

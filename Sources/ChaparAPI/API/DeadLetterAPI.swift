@@ -444,6 +444,8 @@ package struct DeadLetterAPI: Sendable {
         var record = found.record
         (record.content, record.plans, record.acceptedAt) = (content, [found.plan], accepted)
         record.resendOf = found.place
+        // It is a notification of its own, also where the old one was a part of a message to an audience.
+        record.partOf = nil
         let id = state.store.makeID(recipients: 1)
         let time = reading.wall(accepted)
         var new = NewNotification(

@@ -54,6 +54,7 @@ final class Erasing {
         )
         var reader = transaction.makeReader()
         var removedBefore: Int64 = .min  // Deliveries below it went with their notification.
+        var redacted: [Int64] = []
         for number in numbers where number >= removedBefore {
             row.bind(1, number)
             guard try row.next() else { continue }
@@ -82,14 +83,17 @@ final class Erasing {
                 try receipts.tables().forget(from: head, to: past)
                 result.notifications.insert(head)
                 removedBefore = past
+                // They count as removed alone.
+                redacted.removeAll { head..<past ~= $0 }
             } else {
                 redact.bind(1, number)
                 redact.bind(2, Recipient.erasedForm)
                 try redact.run()
                 try receipts.tables().forget(from: number, to: number.adding(clamping: 1))
-                result.anonymised += 1
+                redacted.append(number)
             }
         }
+        result.anonymised = redacted.count
         return result
     }
 

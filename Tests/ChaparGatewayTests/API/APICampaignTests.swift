@@ -160,6 +160,99 @@ struct APICampaignTests {
         }
     }
 
+    @Test("is over for what is sent again of it: that is a notification of its own, with its own story")
+    func resent() async throws {
+        let refusal = DeliveryOutcome.refused(Refusal(.platform, reason: "Closed", advice: .never))
+        let backend = Self.backend { _, attempt in
+            attempt == 1 ? refusal : .accepted(Acceptance(platformID: "p", status: 200))
+        }
+        try await EmbeddedGateway.run(.memory, [.init(name: "ios", backend: backend)]) { gateway in
+            try await Self.register(1, gateway.state.devices, user: "ali")
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#)
+            let id = try #require(reply.json["id"]?.stringValue)
+            try await Self.follow(gateway, id, until: Self.isOver)
+            let again = try await APIHarness.send(
+                gateway.responder,
+                .post,
+                "/v1/deliveries/resend",
+                #"{"filter":{"user":"ali","dead":true},"options":{"ttl":60}}"#
+            )
+            let new = try #require(again.json["notifications"]?.arrayValue?.first?.stringValue, "\(again.text)")
+            var story = JSONValue.null
+            while story["state"]?.stringValue != "accepted_by_platform" {
+                try await Task.sleep(for: .milliseconds(20))
+                let path = "/v1/notifications/\(new)/deliveries"
+                let page = try await APIHarness.send(gateway.responder, .get, path)
+                story = page.json["items"]?.arrayValue?.first ?? .null
+            }
+            #expect(story["attempts"]?.arrayValue?.count == 1, "\(story)")
+            let events = try await gateway.state.store.events(after: 0, limit: 1_000, wait: .zero)
+                .compactMap { try? JSONValue(parsing: $0.json) }
+            #expect(
+                events.contains {
+                    $0["type"] == "delivery.accepted_by_platform" && $0["notification"]?.stringValue == new
+                }
+            )
+            let campaign = try await Self.show(gateway, id)
+            #expect(campaign["counts"]?["failed"] == 1 && campaign["recipients"] == 1, "\(campaign)")
+        }
+    }
+
+    @Test("is read with read_all where the key may use all backends, and is changed by its sender alone")
+    func whoMayRead() async throws {
+        var configuration = GatewayConfiguration()
+        configuration.apiKeys = [
+            APIHarness.key("shop", [.send, .read]), APIHarness.key("news", [.send, .read]),
+            APIHarness.key("support", [.readAll]), APIHarness.key("editor", [.send, .readAll, .readContent]),
+            APIHarness.key("droid", [.readAll], backends: ["android"]),
+        ]
+        let taken = Acceptance(platformID: "p", status: 200)
+        let snapshot = GatewaySnapshot(
+            configuration: configuration,
+            backends: [
+                .init(name: "ios", backend: ScriptedBackend([.iOSAPNs]) { _, _ in .accepted(taken) }),
+                .init(name: "android", backend: ScriptedBackend([.androidFirebase]) { _, _ in .accepted(taken) }),
+            ]
+        )
+        let gateway = try await Gateway.assemble(
+            snapshot,
+            store: MemoryStore(MemoryDatabase(time: SystemTime())),
+            servesAPI: false,
+            logger: quiet
+        )
+        @Sendable func ask(
+            _ method: HTTPRequest.Method,
+            _ path: String,
+            _ body: String? = nil,
+            by key: String
+        ) async throws -> APIHarness.Reply {
+            try await APIHarness.send(gateway.responder, method, path, body, headers: APIHarness.bearer(key))
+        }
+        try await EmbeddedGateway.run(gateway) { gateway in
+            try await Self.register(1, gateway.state.devices)
+            let body = #"{"to":{"tags":{"any":["news"]}},"content":{"title":"Sale"},"metadata":{"n":7}}"#
+            let sent = try await ask(.post, "/v1/notifications", body, by: "shop")
+            let id = try #require(sent.json["id"]?.stringValue, "\(sent.text)")
+            for (key, isFound, hasContent) in [
+                ("shop", true, true), ("news", false, false), ("support", true, false), ("editor", true, true),
+                ("droid", false, false),
+            ] {
+                let one = try await ask(.get, "/v1/notifications/\(id)", by: key)
+                #expect(one.status == (isFound ? 200 : 404), "\(key): \(one.text)")
+                #expect(one.text.contains("Sale") == hasContent, "\(key): \(one.text)")
+                let story = try await ask(.get, "/v1/notifications/\(id)/deliveries", by: key)
+                #expect(story.status == (isFound ? 200 : 404), "\(key): \(story.text)")
+                let list = try await ask(.get, "/v1/campaigns", by: key)
+                #expect(list.json["items"]?.arrayValue?.count == (isFound ? 1 : 0), "\(key): \(list.text)")
+                for reply in [one, list] {
+                    #expect(reply.text.contains(#""n":7"#) == hasContent, "\(key): \(reply.text)")
+                }
+            }
+            #expect(try await ask(.delete, "/v1/notifications/\(id)", by: "editor").status == 404)
+            #expect(try await ask(.post, "/v1/notifications/\(id)/pause", "{}", by: "editor").status == 404)
+        }
+    }
+
     @Test("pauses within a second, goes on without loss, and is cancelled")
     func pauseResumeCancel() async throws {
         let backend = Self.backend()

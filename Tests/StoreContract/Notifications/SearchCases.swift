@@ -2,6 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparQueue
 import ChaparTesting
+import Synchronization
 
 extension StoreConformance {
     static let searches: [StoreConformanceCase] = [
@@ -160,6 +161,27 @@ extension StoreConformance {
                     "\(delivery.delivery.recipient.storedForm) is left"
                 )
             }
+            await store.close()
+        },
+        StoreConformanceCase("An erasure counts each delivery that goes with its notification as removed, and once") {
+            fixture in
+            let store = try await fixture.open()
+            guard let traces = store.abilities.traces else { return }
+            _ = try await store.accept(.search(store, fixture.time, devices: 3))
+            var known = UserTraces(user: "ali")
+            known.devices = ["phone-0", "phone-1", "phone-2"]
+            known.recipients.formUnion(known.devices.map { Recipient.device($0).storedForm })
+            known.end = try await traces.tracesEnd()
+            let sum = Mutex(ErasedDeliveries())
+            try await traces.eraseDeliveries(of: known) { _, _ in
+                Array("cancelled".utf8)
+            } state: { _ in
+                ("erasures/test", [1])
+            } progress: { part in
+                sum.withLock { $0 += part }
+            }
+            let result = sum.withLock { $0 }
+            try expect([result.cancelled, result.removed, result.anonymised], is: [3, 3, 0], "what the answer counts")
             await store.close()
         },
         StoreConformanceCase("Purged deliveries are found no more") { fixture in

@@ -361,6 +361,32 @@ struct WebhookRelayTests {
         }
     }
 
+    @Test("the status of an answer counts, also when its body never ends")
+    func unfinished() async throws {
+        try await WebhookRig.run(deadline: .seconds(6)) { rig, receiver in
+            receiver.answer { request, _ in .unfinished(request.numbers == [1] ? 200 : 410) }
+            try await rig.add("hook", receiver.url())
+            try await rig.publish(Self.failed)
+            try await rig.wait("the first attempt") { try await !rig.attempts().isEmpty }
+            #expect(try await rig.attempts().first?["outcome"] == "delivered")
+            try await rig.publish(Self.failed)
+            try await rig.wait("it is disabled") { try await rig.show()["status"] == "disabled" }
+            #expect(receiver.requests.count == 2)
+        }
+    }
+
+    @Test("a receiver may ask for a wait of any length: a day at most is waited")
+    func longWait() async throws {
+        try await WebhookRig.run { rig, receiver in
+            receiver.answer { _, _ in .status(503, ["retry-after": "99999999999999999999"]) }
+            try await rig.add("hook", receiver.url())
+            try await rig.publish(Self.failed)
+            try await rig.wait("it failed") { try await rig.show()["open"] == 1 }
+            let until = try #require(try await rig.show()["paused_until"]?.stringValue.flatMap { RFC3339.parse($0) })
+            #expect(abs(until.timeIntervalSince(rig.time.now) - 86_400) < 60)
+        }
+    }
+
     @Test("a notification that has ended is told once all its deliveries have")
     func finished() async throws {
         try await WebhookRig.run { rig, receiver in

@@ -160,6 +160,29 @@ struct WebhookRelayTests {
         }
     }
 
+    @Test("a recovery of the later part of an outage leaves the earlier part to another one")
+    func parts() async throws {
+        try await WebhookRig.run { rig, receiver in
+            try await rig.add("hook", receiver.url())
+            #expect(try await rig.call(.patch, "/v1/webhooks/hook", #"{"enabled":false}"#).status == 200)
+            let start = rig.time.now
+            try await rig.publish(Self.failed)
+            rig.time.advance(by: .seconds(600))
+            try await rig.publish(Self.failed)
+            #expect(try await rig.call(.patch, "/v1/webhooks/hook", #"{"enabled":true}"#).status == 200)
+            try await rig.wait("it is active") { try await rig.show()["lag"] == 0 }
+            for (seconds, numbers) in [(300.0, [2]), (-60, [2, 1])] {
+                let since = RFC3339.string(start.addingTimeInterval(seconds))
+                let reply = try await rig.call(.post, "/v1/webhooks/hook/recover", #"{"since":"\#(since)"}"#)
+                #expect(reply.status == 202 && reply.json["spans"] == 1, "\(reply.text)")
+                try await receiver.wait(for: numbers.count)
+                try await rig.settle()
+                #expect(receiver.requests.flatMap(\.numbers) == numbers.map(Int64.init))
+            }
+            #expect(try await rig.show()["failed"] == 0)
+        }
+    }
+
     @Test("429 with a time pauses the endpoint until then, and no other one")
     func throttled() async throws {
         try await WebhookRig.run { rig, receiver in

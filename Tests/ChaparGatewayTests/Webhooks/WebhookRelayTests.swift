@@ -372,6 +372,32 @@ struct WebhookRelayTests {
         }
     }
 
+    @Test("the configuration's endpoint is added at a reload, and takes no place of an app's")
+    func feedback() async throws {
+        try await WebhookRig.run { rig, receiver in
+            func reload(_ path: String) {
+                var configuration = rig.state.snapshot.configuration
+                configuration.webhooks.feedbackURL = receiver.url(path)
+                rig.state.replace(GatewaySnapshot(configuration: configuration, backends: rig.state.snapshot.backends))
+                rig.relay.reload()
+            }
+            reload("/first")
+            try await rig.wait("it is added") { try await rig.show("feedback")["status"] == "active" }
+            try await rig.publish(Self.failed)
+            try await receiver.wait(for: 1)
+            reload("/second")
+            let second = JSONValue.string(receiver.url("/second"))
+            try await rig.wait("it is changed") { try await rig.show("feedback")["url"] == second }
+
+            #expect(try await rig.call(.delete, "/v1/webhooks/feedback").status == 204)
+            try await rig.add("feedback", receiver.url("/app"), #","app":"default""#)
+            reload("/third")
+            try await Task.sleep(for: .milliseconds(100))
+            let shown = try await rig.show("feedback")
+            #expect(shown["url"] == .string(receiver.url("/app")) && shown["app"] == "default", "it is that app's")
+        }
+    }
+
     @Test("an endpoint that does not answer in time fails, and the attempt says so")
     func timeout() async throws {
         try await WebhookRig.run(deadline: .milliseconds(300)) { rig, receiver in

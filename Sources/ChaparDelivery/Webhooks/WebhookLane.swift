@@ -455,6 +455,7 @@ struct WebhookLane {
         let events = try await source.events(of: record.items)
         guard let first = events.first else {
             removed.append(message.id)
+            tools.metrics.webhookGivenUp(labels)
             tools.logger.warning(
                 "a webhook message was given up: its events are removed from the log",
                 metadata: ["webhook": "\(endpoint.name)", "id": "\(message.id)"]

@@ -183,6 +183,26 @@ struct WebhookRelayTests {
         }
     }
 
+    @Test("a message whose event is removed from the log is dropped and counted")
+    func removed() async throws {
+        try await WebhookRig.run { rig, receiver in
+            receiver.answer { request, _ in .status(request.numbers == [1] ? 500 : 200) }
+            try await rig.add("hook", receiver.url())
+            try await rig.publish(Self.failed)
+            try await rig.wait("it failed") { try await rig.show()["open"] == 1 }
+            try await rig.publish(Self.failed)
+            try await receiver.wait(for: 2)
+            let end = rig.time.now.addingTimeInterval(3_600)
+            while try await rig.store.purge(Retention(notifications: .distantPast, events: end)) {}
+            try await rig.settle()
+            #expect(receiver.requests.map(\.numbers) == [[1], [2]])
+            #expect(
+                try await rig.call(.get, "/metrics").text
+                    .contains(#"chapar_webhook_given_up_total{webhook="hook",app=""} 1"#)
+            )
+        }
+    }
+
     @Test("429 with a time pauses the endpoint until then, and no other one")
     func throttled() async throws {
         try await WebhookRig.run { rig, receiver in

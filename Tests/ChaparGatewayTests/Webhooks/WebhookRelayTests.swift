@@ -482,4 +482,26 @@ struct WebhookRelayTests {
             #expect(data?["metadata"]?["order"] == 7)
         }
     }
+    @Test("a campaign that has ended is told at its end, and not by a delivery before")
+    func campaigns() async throws {
+        try await WebhookRig.run { rig, receiver in
+            try await rig.add("hook", receiver.url(), #","types":["notification.finished"],"app":"default""#)
+            let body = #"{"to":{"tags":{"any":["news"]}},"content":{"title":"x"},"metadata":{"order":7}}"#
+            let sent = try await rig.call(.post, "/v1/notifications", body)
+            #expect(sent.status == 202, "\(sent.text)")
+            let text = try #require(sent.json["id"]?.stringValue)
+            let id = try #require(NotificationID(text))
+            try await rig.publish(Self.failed, more: #","notification":"\#(text)""#)
+            try await rig.settle()
+            #expect(receiver.requests.isEmpty)
+            let campaign = try #require(try await rig.store.campaign(id))
+            try await rig.store.publish([EventJSON.campaign(campaign, .ended, at: rig.time.now)])
+            try await receiver.wait(for: 1)
+            try await rig.settle()
+            #expect(receiver.requests.count == 1)
+            let data = receiver.requests[0].json["data"]
+            #expect(data?["notification"] == sent.json["id"] && data?["app"] == "default")
+            #expect(data?["metadata"]?["order"] == 7)
+        }
+    }
 }

@@ -291,7 +291,7 @@ private final class WebhookExchange: ChannelInboundHandler {
         let isNumber = !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
         let seconds =
             isNumber
-            ? Int64(text) ?? .max
+            ? Int64(text) ?? Int64.max
             : HTTPDate.parse(text).map { Int64(clamping: $0.timeIntervalSinceNow.rounded(.up)) }
         guard let seconds, seconds > 0 else { return nil }
         return min(.seconds(clamping: seconds), WebhookClient.longestWait)

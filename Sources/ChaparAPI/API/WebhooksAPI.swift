@@ -216,6 +216,16 @@ package struct WebhooksAPI: Sendable {
         let end = now.addingTimeInterval(Double(keepOld))
         let known = try await kept { () throws(StoreError) in try await relay?.secrets(of: found.name) }
         var secrets = known ?? WebhookSecrets([])
+        let live = secrets.all.count { $0.until.map { $0 > now } ?? true }
+        guard keepOld == 0 || live < WebhookSecrets.maximumCount else {
+            var issues = RequestIssues()
+            issues.add(
+                "#/keep_old",
+                "too_many",
+                "\(live) keys sign already: wait until an old one has ended, or write 0, which ends all of them."
+            )
+            throw Problem(issues)
+        }
         let secret = WebhookSecret.make()
         secrets.rotate(to: secret, keepingOthersUntil: end, now: now)
         let new = secrets

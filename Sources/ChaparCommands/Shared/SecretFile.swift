@@ -24,6 +24,28 @@ enum SecretFile {
         }
     }
 
+    /// Asks for a secret that is shown once, and writes it to a new file; an answer without a secret leaves no file.
+    ///
+    /// The file is made first: one that exists, or a folder that cannot be written, is told before there is a secret
+    /// that would be lost.
+    static func write<Answer>(
+        to path: String,
+        of ask: () async throws -> Answer,
+        secret: (Answer) -> String?
+    ) async throws -> Answer {
+        try write("", to: path)
+        let answer: Answer
+        do {
+            answer = try await ask()
+        } catch {
+            unlink(path)
+            throw error
+        }
+        unlink(path)
+        if let secret = secret(answer) { try write(secret + "\n", to: path) }
+        return answer
+    }
+
     /// Reads a secret.
     static func read(_ path: String) throws(CommandFailure) -> Secret {
         guard let handle = fopen(path, "rb") else { throw .system("read \(path)", .usage) }

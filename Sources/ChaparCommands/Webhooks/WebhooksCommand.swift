@@ -93,8 +93,10 @@ struct WebhooksAddCommand: AsyncParsableCommand {
         if let app = gateway.app { body["app"] = .string(app) }
         let bytes = JSONValue.object(body).bytes
         let path = WebhookPath(name)
-        let answer = try await gateway.webhooks { client throws(HTTPFailure) in try await client.put(path.own, bytes) }
-        try WebhookKey(answer).show(file: secretFile, form, "\(name) gets its first event from now on.")
+        let key = try await WebhookKey.made(file: secretFile) {
+            try await gateway.webhooks { client throws(HTTPFailure) in try await client.put(path.own, bytes) }
+        }
+        key.show(file: secretFile, form, "\(name) gets its first event from now on.")
     }
 }
 
@@ -221,12 +223,11 @@ struct WebhooksRotateCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        let answer = try await gateway.post(
-            WebhookPath(name).of("rotate"),
-            ["keep_old": .integer(Int64(keepOld))]
-        )
-        let end = answer["old_secrets_until"]?.words ?? ""
-        try WebhookKey(answer).show(file: secretFile, form, "The old key signs until \(end).")
+        let key = try await WebhookKey.made(file: secretFile) {
+            try await gateway.post(WebhookPath(name).of("rotate"), ["keep_old": .integer(Int64(keepOld))])
+        }
+        let end = key.answer["old_secrets_until"]?.words ?? ""
+        key.show(file: secretFile, form, "The old key signs until \(end).")
     }
 }
 
@@ -318,12 +319,17 @@ private struct WebhookPath: Sendable {
 
 /// The key of an answer, which is shown once.
 private struct WebhookKey {
-    private let answer: JSONValue
+    let answer: JSONValue
 
-    init(_ answer: JSONValue) { self.answer = answer }
+    /// Asks for the answer, and writes its key to a new file when there is to be one.
+    static func made(file: String?, _ ask: () async throws -> JSONValue) async throws -> WebhookKey {
+        guard let file else { return WebhookKey(answer: try await ask()) }
+        let answer = try await SecretFile.write(to: file, of: ask) { $0["secret"]?.stringValue }
+        return WebhookKey(answer: answer)
+    }
 
-    /// Prints the key, or writes it to a file.
-    func show(file: String?, _ form: OutputForm, _ sentence: String) throws {
+    /// Prints the key, or the name of its file.
+    func show(file: String?, _ form: OutputForm, _ sentence: String) {
         guard let secret = answer["secret"]?.stringValue else {
             // The webhook existed: it keeps its key.
             form.isJSON
@@ -331,7 +337,6 @@ private struct WebhookKey {
             return
         }
         if let file {
-            try SecretFile.write(secret + "\n", to: file)
             guard form.isJSON else { return Shell.print("\(sentence) Its key is in \(file).") }
             var shown = answer.objectValue ?? [:]
             shown["secret"] = nil

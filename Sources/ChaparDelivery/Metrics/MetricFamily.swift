@@ -314,7 +314,10 @@ extension MetricFamily {
         .counter,
         "chapar_webhook_given_up_total",
         ["webhook", "app"],
-        "Messages that a webhook did not take at the last attempt; a request to recover sends them again."
+        """
+        Messages that are given up: not taken at the last attempt, which a request to recover sends again, or without an \
+        event in the log any more.
+        """
     )
     package static let webhookLag = Self(
         .gauge,

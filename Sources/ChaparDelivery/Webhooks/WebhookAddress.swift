@@ -33,7 +33,8 @@ package struct WebhookURL: Sendable, Hashable {
     package init(_ text: String) throws(Mistake) {
         guard text.utf8.count <= Self.maximumBytes, text.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }),
             let parts = URLComponents(string: text), let scheme = parts.scheme?.lowercased(),
-            let found = parts.host, !found.isEmpty
+            // Foundation decodes `host`: a name in Punycode would be one in Unicode.
+            let found = parts.encodedHost, !found.isEmpty
         else {
             throw Mistake("bad_url", "Write an address such as https://example.com/hooks, in ASCII without blanks.")
         }
@@ -52,12 +53,26 @@ package struct WebhookURL: Sendable, Hashable {
         }
         host = name
         let usual = isEncrypted ? 443 : 80
-        port = parts.port ?? usual
-        guard (1...65_535).contains(port) else { throw Mistake("bad_port", "Write a port from 1 to 65535.") }
+        let written = Self.writtenPort(text)
+        guard let number = written.isEmpty ? usual : Int(written), (1...65_535).contains(number) else {
+            throw Mistake("bad_port", "Write a port from 1 to 65535.")
+        }
+        port = number
         let path = parts.percentEncodedPath
         target = (path.isEmpty ? "/" : path) + (parts.percentEncodedQuery.map { "?\($0)" } ?? "")
         let shown = name.contains(":") ? "[\(name)]" : name
         authority = port == usual ? shown : "\(shown):\(port)"
+    }
+
+    /// Returns the digits of the port in an address; none without a port.
+    ///
+    /// Foundation has no port where the digits are too large a number.
+    private static func writtenPort(_ text: String) -> Substring {
+        guard let start = text.range(of: "://")?.upperBound else { return "" }
+        let authority = text[start...].prefix { !"/?#".contains($0) }
+        guard let colon = authority.lastIndex(of: ":") else { return "" }
+        let digits = authority[authority.index(after: colon)...]
+        return digits.allSatisfy(\.isNumber) ? digits : ""  // The last colon may be in the brackets of an address.
     }
 
     private static func isHostByte(_ byte: UInt8) -> Bool {
@@ -129,8 +144,10 @@ package struct WebhookGuard: Sendable {
     private static let refused: [WebhookNetwork] = [
         "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
         "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-        "224.0.0.0/4", "240.0.0.0/4", "::/96", "fe80::/10", "fec0::/10", "fc00::/7", "ff00::/8", "2001:db8::/32",
-        "3fff::/20", "100::/64", "2002::/16", "2001::/32", "64:ff9b::/96", "64:ff9b:1::/48", "5f00::/16",
+        "224.0.0.0/4", "240.0.0.0/4",
+        // Of IPv6 only 2000::/3 is public: outside it are loopback, local networks, multicast, and IPv4 that is
+        // translated (64:ff9b::, ::ffff:0:0:0). Inside it: protocols and tunnels (Teredo, 6to4), documentation.
+        "::/3", "4000::/2", "8000::/1", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
     ].compactMap(WebhookNetwork.init)
 
     /// Returns the IPv4 address that is mapped into an IPv6 address; other addresses as they are.

@@ -65,6 +65,8 @@ package struct WebhookClient: Sendable {
     package static let deadline = Duration.seconds(15)
     /// The most bytes of a body that are read.
     package static let maximumBodyBytes = 4_096
+    /// The time for a body after the head of an answer, whose status alone counts.
+    static let bodyWait = Duration.seconds(1)
     /// The longest wait that a receiver can ask for.
     static let longestWait = Duration.seconds(86_400)
     /// The most addresses of a host that an attempt tries.
@@ -245,6 +247,10 @@ private final class WebhookExchange: ChannelInboundHandler {
                 new.redirectHost = head.headers.first(name: "location").flatMap { URLComponents(string: $0)?.host }
             }
             answer = new
+            let channel = context.channel
+            context.eventLoop.scheduleTask(in: .milliseconds(WebhookClient.bodyWait.boundedMilliseconds)) {
+                channel.close(promise: nil)
+            }
         case .body(var part):
             let left = WebhookClient.maximumBodyBytes - (answer?.body.count ?? 0)
             if let bytes = part.readBytes(length: min(left, part.readableBytes)) { answer?.body += bytes }
@@ -259,7 +265,9 @@ private final class WebhookExchange: ChannelInboundHandler {
             answer =
                 error is NIOSSLError || error is BoringSSLError || error is NIOSSLExtraError
                 ? WebhookAnswer(.tls, "the encrypted connection failed: the certificate or the protocol is wrong")
-                : WebhookAnswer(.reset, "the answer is not HTTP/1.1")
+                : error is HTTPParserError
+                    ? WebhookAnswer(.reset, "the answer is not HTTP/1.1")
+                    : WebhookAnswer(.reset, "the connection ended before an answer")
         }
         end(context)
     }
@@ -279,7 +287,12 @@ private final class WebhookExchange: ChannelInboundHandler {
     /// Returns the wait of a header `Retry-After`, seconds or a date; nil for none and for one in the past.
     private static func wait(_ text: String?) -> Duration? {
         guard let text else { return nil }
-        let seconds = Int64(text) ?? HTTPDate.parse(text).map { Int64(clamping: $0.timeIntervalSinceNow.rounded(.up)) }
+        // More digits than a number has are a long wait as well.
+        let isNumber = !text.isEmpty && text.utf8.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+        let seconds =
+            isNumber
+            ? Int64(text) ?? Int64.max
+            : HTTPDate.parse(text).map { Int64(clamping: $0.timeIntervalSinceNow.rounded(.up)) }
         guard let seconds, seconds > 0 else { return nil }
         return min(.seconds(clamping: seconds), WebhookClient.longestWait)
     }

@@ -68,7 +68,11 @@ struct WebhookEvent: Sendable {
 
     private enum StaticText {
         static let start = Array(#"{"type":""#.utf8)
+        static let campaignEnd = Array(#"{"type":"notification.ended""#.utf8)
     }
+
+    /// Whether an event of the log is the end of a campaign, whose deliveries have events in part only.
+    static func endsCampaign(_ event: [UInt8]) -> Bool { event.starts(with: StaticText.campaignEnd) }
 
     /// Returns the members of an event that is JSON.
     static func object(of event: StoredEvent) -> JSONObject? {

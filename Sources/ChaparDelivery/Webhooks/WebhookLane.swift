@@ -455,6 +455,7 @@ struct WebhookLane {
         let events = try await source.events(of: record.items)
         guard let first = events.first else {
             removed.append(message.id)
+            tools.metrics.webhookGivenUp(labels)
             tools.logger.warning(
                 "a webhook message was given up: its events are removed from the log",
                 metadata: ["webhook": "\(endpoint.name)", "id": "\(message.id)"]
@@ -486,10 +487,29 @@ struct WebhookLane {
         var events: [WebhookEvent] = []
         var source = self.source
         source.forget()
+        var skipped: Int64?
         for event in stored {
-            events += try await source.events(of: event).filter { $0.at >= record.since ?? .min || $0.ended != nil }
+            let made = try await source.events(of: event)
+            let wanted = made.filter { $0.at >= record.since ?? .min || $0.ended != nil }
+            if wanted.count < made.count { skipped = event.number }
+            events += wanted
         }
         removed.append(message.id)
+        if let skipped {
+            // Another request may ask for what happened before the time of this one.
+            var rest = WebhookRecord()
+            let part = span.lowerBound...max(skipped, span.lowerBound)
+            rest.span = part
+            kept.append(
+                WebhookMessage(
+                    id: WebhookRecord.spanID(part),
+                    number: part.lowerBound,
+                    state: .failed,
+                    due: now,
+                    record: rest.encoded
+                )
+            )
+        }
         while !events.isEmpty {
             let count = settings.isBatched ? min(events.count, WebhookBatch.maximumCount) : 1
             if var outgoing = outgoing(Array(events.prefix(count))) {

@@ -25,6 +25,8 @@ package final class WebhookRelay: Sendable {
     private let tools: WebhookTools?
     private let signal = AsyncSignal()
     private let stopped = Atomic(false)
+    /// Whether the configuration's endpoint is to be looked at.
+    private let reread = Atomic(true)
     private let controls = Mutex<[String: WebhookLaneControl]>([:])
 
     /// Makes the sender of a gateway.
@@ -78,13 +80,13 @@ package final class WebhookRelay: Sendable {
     /// Sends until ``stop()``; ends at once for a store without endpoints.
     package func run() async {
         guard let tools else { return }
-        await makeFeedback(tools)
         await withTaskGroup(of: Happening.self) { group in
             var places: [String: Place] = [:]
             var isWaiting = false
             var purgedAt = Date.distantPast
             while !isStopped {
                 let mark = signal.mark
+                if reread.exchange(false, ordering: .acquiringAndReleasing) { await makeFeedback(tools) }
                 let now = tools.state.time.steady
                 let endpoints = await endpoints(tools)
                 if let endpoints { await place(endpoints, &places, &group, now, tools) }
@@ -112,6 +114,12 @@ package final class WebhookRelay: Sendable {
     /// Ends ``run()``: requests in progress are cancelled, and sent again by the next start with the same ids.
     package func stop() {
         stopped.store(true, ordering: .releasing)
+        signal.signal()
+    }
+
+    /// Takes a configuration into force that has just replaced another one.
+    package func reload() {
+        reread.store(true, ordering: .releasing)
         signal.signal()
     }
 
@@ -239,6 +247,13 @@ package final class WebhookRelay: Sendable {
         guard let address = section.feedbackURL else { return }
         do throws(StoreError) {
             let found = try await tools.store.webhooks().first { $0.name == Self.feedback }
+            guard found?.app.isEmpty ?? true else {
+                tools.logger.error(
+                    "webhooks.feedback_url is not used: an app has a webhook of that name. Remove that one, and reload",
+                    metadata: ["webhook": .string(Self.feedback), "app": "\(found?.app ?? "")"]
+                )
+                return
+            }
             var settings =
                 found.flatMap { WebhookSettings(encoded: $0.settings) }
                 ?? WebhookSettings(url: address, createdAt: tools.state.time.now)
@@ -249,7 +264,7 @@ package final class WebhookRelay: Sendable {
             settings.url = address
             let secrets = given.map { WebhookSecrets([$0]) } ?? known ?? WebhookSecrets([.make()])
             try await tools.credentials.saveState(WebhookSecrets.stateName(Self.feedback), secrets.encoded)
-            let endpoint = StoredWebhook(name: Self.feedback, app: found?.app ?? "", settings: settings.encoded)
+            let endpoint = StoredWebhook(name: Self.feedback, app: "", settings: settings.encoded)
             _ = try await tools.store.saveWebhook(endpoint, replacing: found?.revision)
         } catch {
             tools.logger.unlessCancelled?.error(

@@ -61,6 +61,9 @@ package struct WebhookSecret: Sendable, Hashable {
 
 /// The keys of an endpoint, the newest first; a replaced one signs until its time is over.
 package struct WebhookSecrets: Sendable, Hashable {
+    /// The most keys that sign at the same time: each adds a signature to the header.
+    package static let maximumCount = 5
+
     package var all: [WebhookSecret]
 
     package init(_ all: [WebhookSecret]) { self.all = all }

@@ -30,6 +30,12 @@ struct WebhookSource {
     /// Returns the events that the endpoint gets for one of the log: none, the event, the end of its notification, or
     /// both.
     mutating func events(of event: StoredEvent) async throws(StoreError) -> [WebhookEvent] {
+        if WebhookEvent.endsCampaign(event.json) {
+            guard filter.matches(.finished), let object = WebhookEvent.object(of: event) else { return [] }
+            let own = try await owner(of: object)
+            guard app == nil || own == app, let ended = try await end(of: object, at: event, own) else { return [] }
+            return [ended]
+        }
         guard let type = WebhookEvent.type(of: event.json) else { return [] }
         let mayEnd = type.endsDelivery && filter.matches(.finished)
         guard filter.matches(type) || mayEnd, let object = WebhookEvent.object(of: event) else { return [] }
@@ -71,14 +77,9 @@ struct WebhookSource {
             else {
                 continue
             }
-            let own = Self.app(of: object, tools)
+            let own = try await owner(of: object)
             if item < 0 {
-                if let id = Self.notification(object),
-                    let notification = try await tools.state.store.notification(id),
-                    let made = WebhookEvent(event, object, ending: notification, app: own)
-                {
-                    found.append(made)
-                }
+                if let made = try await end(of: object, at: event, own) { found.append(made) }
             } else if let type = WebhookEvent.type(of: event.json),
                 let made = WebhookEvent(event, object, type: type, app: own)
             {
@@ -111,7 +112,32 @@ struct WebhookSource {
             if open.count >= Self.maximumNotifications { open.removeAll() }
             open[id] = waiting
         }
-        return waiting == 0 ? WebhookEvent(event, object, ending: notification, app: own) : nil
+        // A campaign makes more deliveries, and says its end itself.
+        guard waiting == 0, try await campaign(id) == nil else { return nil }
+        return WebhookEvent(event, object, ending: notification, app: own)
+    }
+
+    /// Returns the end of the notification that an event names.
+    private func end(
+        of object: JSONObject,
+        at event: StoredEvent,
+        _ own: AppName?
+    ) async throws(StoreError) -> WebhookEvent? {
+        guard let id = Self.notification(object), let notification = try await tools.state.store.notification(id) else {
+            return nil
+        }
+        return WebhookEvent(event, object, ending: notification, app: own)
+    }
+
+    private func campaign(_ id: NotificationID) async throws(StoreError) -> Campaign? {
+        try await tools.state.store.abilities.campaigns?.campaign(id)
+    }
+
+    /// Returns the app of an event: that of its backend, or of the campaign whose end it is.
+    private func owner(of object: JSONObject) async throws(StoreError) -> AppName? {
+        if let own = Self.app(of: object, tools) { return own }
+        guard object["backend"] == nil, let id = Self.notification(object) else { return nil }
+        return try await campaign(id)?.app
     }
 
     private static func notification(_ object: JSONObject) -> NotificationID? {

@@ -164,6 +164,7 @@ public final class Gateway: Service {
         state.replace(snapshot)
         operations.install()
         dispatcher.install(snapshot)
+        webhooks.reload()
         logger.notice(
             "configuration reloaded",
             metadata: ["backends": .array(snapshot.backends.map { .string($0.name) })]

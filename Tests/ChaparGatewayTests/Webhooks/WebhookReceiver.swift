@@ -30,6 +30,8 @@ final class WebhookReceiver: Sendable {
     /// An answer.
     enum Answer: Sendable {
         case status(Int, [String: String] = [:], body: String = "")
+        /// A head with this status, and a body that never ends.
+        case unfinished(Int)
         /// The connection is closed without an answer.
         case reset
         /// Nothing is answered until ``WebhookReceiver/release()``.
@@ -102,6 +104,10 @@ final class WebhookReceiver: Sendable {
     }
 
     private static func write(_ answer: Answer, to channel: any Channel) {
+        if case .unfinished(let status) = answer {
+            let head = "HTTP/1.1 \(status) X\r\ncontent-length: 1000000\r\n\r\nbody"
+            return channel.writeAndFlush(ByteBuffer(string: head), promise: nil)
+        }
         guard case .status(let status, let fields, let body) = answer else {
             if case .reset = answer { channel.close(promise: nil) }
             return

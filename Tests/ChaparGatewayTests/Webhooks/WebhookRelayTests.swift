@@ -160,6 +160,51 @@ struct WebhookRelayTests {
         }
     }
 
+    @Test("a recovery of the later part of an outage leaves the earlier part to another one")
+    func parts() async throws {
+        try await WebhookRig.run { rig, receiver in
+            try await rig.add("hook", receiver.url())
+            #expect(try await rig.call(.patch, "/v1/webhooks/hook", #"{"enabled":false}"#).status == 200)
+            try await rig.wait("it is disabled") { try await rig.show()["disabled_at"] != nil }
+            let start = rig.time.now
+            try await rig.publish(Self.failed)
+            rig.time.advance(by: .seconds(600))
+            try await rig.publish(Self.failed)
+            #expect(try await rig.call(.patch, "/v1/webhooks/hook", #"{"enabled":true}"#).status == 200)
+            try await rig.wait("it is active") { try await rig.show()["lag"] == 0 }
+            let recoveries: [(Double, [Int64])] = [(300, [2]), (-60, [2, 1])]
+            for (seconds, numbers) in recoveries {
+                let since = RFC3339.string(start.addingTimeInterval(seconds))
+                let reply = try await rig.call(.post, "/v1/webhooks/hook/recover", #"{"since":"\#(since)"}"#)
+                #expect(reply.status == 202 && reply.json["spans"] == 1, "\(reply.text)")
+                try await receiver.wait(for: numbers.count)
+                try await rig.settle()
+                #expect(receiver.requests.flatMap(\.numbers) == numbers)
+            }
+            #expect(try await rig.show()["failed"] == 0)
+        }
+    }
+
+    @Test("a message whose event is removed from the log is dropped and counted")
+    func removed() async throws {
+        try await WebhookRig.run { rig, receiver in
+            receiver.answer { request, _ in .status(request.numbers == [1] ? 500 : 200) }
+            try await rig.add("hook", receiver.url())
+            try await rig.publish(Self.failed)
+            try await rig.wait("it failed") { try await rig.show()["open"] == 1 }
+            try await rig.publish(Self.failed)
+            try await receiver.wait(for: 2)
+            let end = rig.time.now.addingTimeInterval(3_600)
+            while try await rig.store.purge(Retention(notifications: .distantPast, events: end)) {}
+            try await rig.settle()
+            #expect(receiver.requests.map(\.numbers) == [[1], [2]])
+            #expect(
+                try await rig.call(.get, "/metrics").text
+                    .contains(#"chapar_webhook_given_up_total{webhook="hook",app=""} 1"#)
+            )
+        }
+    }
+
     @Test("429 with a time pauses the endpoint until then, and no other one")
     func throttled() async throws {
         try await WebhookRig.run { rig, receiver in
@@ -355,6 +400,32 @@ struct WebhookRelayTests {
         }
     }
 
+    @Test("the configuration's endpoint is added at a reload, and takes no place of an app's")
+    func feedback() async throws {
+        try await WebhookRig.run { rig, receiver in
+            func reload(_ path: String) {
+                var configuration = rig.state.snapshot.configuration
+                configuration.webhooks.feedbackURL = receiver.url(path)
+                rig.state.replace(GatewaySnapshot(configuration: configuration, backends: rig.state.snapshot.backends))
+                rig.relay.reload()
+            }
+            reload("/first")
+            try await rig.wait("it is added") { try await rig.show("feedback")["status"] == "active" }
+            try await rig.publish(Self.failed)
+            try await receiver.wait(for: 1)
+            reload("/second")
+            let second = JSONValue.string(receiver.url("/second"))
+            try await rig.wait("it is changed") { try await rig.show("feedback")["url"] == second }
+
+            #expect(try await rig.call(.delete, "/v1/webhooks/feedback").status == 204)
+            try await rig.add("feedback", receiver.url("/app"), #","app":"default""#)
+            reload("/third")
+            try await Task.sleep(for: .milliseconds(100))
+            let shown = try await rig.show("feedback")
+            #expect(shown["url"] == .string(receiver.url("/app")) && shown["app"] == "default", "it is that app's")
+        }
+    }
+
     @Test("an endpoint that does not answer in time fails, and the attempt says so")
     func timeout() async throws {
         try await WebhookRig.run(deadline: .milliseconds(300)) { rig, receiver in
@@ -364,6 +435,32 @@ struct WebhookRelayTests {
             try await rig.wait("it failed") { try await rig.show()["open"] == 1 }
             let attempt = try await rig.call(.get, "/v1/webhooks/hook/attempts").json["attempts"]?.arrayValue?.first
             #expect(attempt?["outcome"] == "timeout")
+        }
+    }
+
+    @Test("the status of an answer counts, also when its body never ends")
+    func unfinished() async throws {
+        try await WebhookRig.run(deadline: .seconds(6)) { rig, receiver in
+            receiver.answer { request, _ in .unfinished(request.numbers == [1] ? 200 : 410) }
+            try await rig.add("hook", receiver.url())
+            try await rig.publish(Self.failed)
+            try await rig.wait("the first attempt") { try await !rig.attempts().isEmpty }
+            #expect(try await rig.attempts().first?["outcome"] == "delivered")
+            try await rig.publish(Self.failed)
+            try await rig.wait("it is disabled") { try await rig.show()["status"] == "disabled" }
+            #expect(receiver.requests.count == 2)
+        }
+    }
+
+    @Test("a receiver may ask for a wait of any length: a day at most is waited")
+    func longWait() async throws {
+        try await WebhookRig.run { rig, receiver in
+            receiver.answer { _, _ in .status(503, ["retry-after": "99999999999999999999"]) }
+            try await rig.add("hook", receiver.url())
+            try await rig.publish(Self.failed)
+            try await rig.wait("it failed") { try await rig.show()["open"] == 1 }
+            let until = try #require(try await rig.show()["paused_until"]?.stringValue.flatMap { RFC3339.parse($0) })
+            #expect(abs(until.timeIntervalSince(rig.time.now) - 86_400) < 60)
         }
     }
 
@@ -390,6 +487,28 @@ struct WebhookRelayTests {
             #expect(receiver.requests.count == 1)
             let data = receiver.requests[0].json["data"]
             #expect(data?["notification"] == sent.json["id"] && data?["counts"]?["failed"] == 2)
+            #expect(data?["metadata"]?["order"] == 7)
+        }
+    }
+    @Test("a campaign that has ended is told at its end, and not by a delivery before")
+    func campaigns() async throws {
+        try await WebhookRig.run { rig, receiver in
+            try await rig.add("hook", receiver.url(), #","types":["notification.finished"],"app":"default""#)
+            let body = #"{"to":{"tags":{"any":["news"]}},"content":{"title":"x"},"metadata":{"order":7}}"#
+            let sent = try await rig.call(.post, "/v1/notifications", body)
+            #expect(sent.status == 202, "\(sent.text)")
+            let text = try #require(sent.json["id"]?.stringValue)
+            let id = try #require(NotificationID(text))
+            try await rig.publish(Self.failed, more: #","notification":"\#(text)""#)
+            try await rig.settle()
+            #expect(receiver.requests.isEmpty)
+            let campaign = try #require(try await rig.store.campaign(id))
+            try await rig.store.publish([EventJSON.campaign(campaign, .ended, at: rig.time.now)])
+            try await receiver.wait(for: 1)
+            try await rig.settle()
+            #expect(receiver.requests.count == 1)
+            let data = receiver.requests[0].json["data"]
+            #expect(data?["notification"] == sent.json["id"] && data?["app"] == "default")
             #expect(data?["metadata"]?["order"] == 7)
         }
     }

@@ -76,6 +76,8 @@ struct WebhookRulesTests {
             "0.0.0.0",
             "192.0.2.1", "198.18.0.1", "224.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fd00::1", "ff02::1",
             "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001::1", "2001:db8::1",
+            "::ffff:0:127.0.0.1", "64:ff9b:1::7f00:1", "100::1", "5f00::1", "fec0::1", "4000::1", "2001:20::1",
+            "3fff::1",
         ]
     )
     func inside(address: String) throws {
@@ -100,7 +102,17 @@ struct WebhookRulesTests {
         #expect(try mistake("https://example.com/#part", at: at) == "fragment")
         #expect(try mistake("https://example.com:8443/", at: at) == "bad_port")
         #expect(try mistake("https://example.com:8443/", at: at, ports: [8443]) == nil)
+        for port in ["0", "65536", "99999999999999999999", "18446744073709552059"] {
+            #expect(try mistake("https://example.com:\(port)/", at: at) == "bad_port", "\(port)")
+        }
+        for url in ["https://example.com:443/", "https://example.com:/", "https://[2606:2800:21f::1]/"] {
+            #expect(try mistake(url, at: at) == nil, "\(url)")
+        }
         #expect(try mistake("http://example.com/", at: at) == "not_encrypted")
+        #expect(try mistake("https://xn--mgba3a4f16a.example/hook", at: at) == nil)
+        #expect(try WebhookURL("https://XN--bcher-kva.example/").authority == "xn--bcher-kva.example")
+        #expect(try mistake("https://b\u{FC}cher.example/", at: at) == "bad_url", "in ASCII")
+        #expect(try mistake("https://example%2ecom/", at: at) == "bad_url")
         for name in ["intranet", "printer.local", "db.internal", "x.localhost"] {
             #expect(try mistake("https://\(name)/", at: at) == "internal_name", "\(name)")
         }

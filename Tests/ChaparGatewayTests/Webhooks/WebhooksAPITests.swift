@@ -124,6 +124,21 @@ struct WebhooksAPITests {
         }
     }
 
+    @Test("at most five keys sign at the same time: the header has a bound")
+    func manyRotations() async throws {
+        try await WebhookRig.run { rig, receiver in
+            try await rig.add("hook", receiver.url())
+            for _ in 0..<4 { #expect(try await rig.call(.post, "/v1/webhooks/hook/rotate", "{}").status == 200) }
+            let refused = try await rig.call(.post, "/v1/webhooks/hook/rotate", "{}")
+            #expect(refused.status == 422 && refused.errors == ["#/keep_old too_many"], "\(refused.text)")
+            #expect(try await rig.call(.post, "/v1/webhooks/hook/test", "{}").status == 200)
+            #expect(receiver.requests[0].signatures.split(separator: " ").count == 5)
+            #expect(try await rig.call(.post, "/v1/webhooks/hook/rotate", #"{"keep_old":0}"#).status == 200)
+            #expect(try await rig.call(.post, "/v1/webhooks/hook/test", "{}").status == 200)
+            #expect(receiver.requests[1].signatures.split(separator: " ").count == 1)
+        }
+    }
+
     @Test("one message is sent again by its id; an unknown id is not found")
     func replay() async throws {
         try await WebhookRig.run { rig, receiver in

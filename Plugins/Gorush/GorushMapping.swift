@@ -66,7 +66,7 @@ struct GorushMapping {
             let draft = try draft(entry)
             guard backends.contains(draft.backend) else {
                 throw Refusal(
-                    sentence: "not_configured: The backend \"\(draft.backend)\" of this platform is not there.",
+                    sentence: "not_configured: This platform has no backend here that the caller's key may use.",
                     isUnconfigured: true
                 )
             }

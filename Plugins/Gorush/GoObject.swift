@@ -79,10 +79,55 @@ struct GoObject {
 /// The first JSON value of a body; what stands after it is not looked at, as Go's decoder does it.
 enum GoBody {
     /// Returns the value; nil when the body does not begin with a JSON value.
+    ///
+    /// Texts that are no Unicode are read as Go reads them: a caller that cuts a text by UTF-16 units leaves half an
+    /// emoji at its end, and the other notifications of its request are worth sending.
     static func firstValue(_ body: [UInt8]) -> JSONValue? {
+        strictValue(body) ?? mended(body).flatMap { strictValue($0) }
+    }
+
+    private static func strictValue(_ body: [UInt8]) -> JSONValue? {
         if let whole = try? JSONValue(parsing: body) { return whole }
         guard let end = endOfFirst(body), end < body.count else { return nil }
         return try? JSONValue(parsing: Array(body[..<end]))
+    }
+
+    /// Returns a body with U+FFFD in the place of bytes that are no UTF-8, and of escapes that are half a character.
+    ///
+    /// Nil when it has none.
+    private static func mended(_ body: [UInt8]) -> [UInt8]? {
+        let bytes = Array(String(decoding: body, as: UTF8.self).utf8)
+        var mended: [UInt8] = []
+        mended.reserveCapacity(bytes.count)
+        var place = 0
+        while place < bytes.count {
+            if let length = soundLength(bytes, place) {
+                mended.append(contentsOf: bytes[place..<min(place + length, bytes.count)])
+                place += length
+            } else {
+                mended.append(contentsOf: "\\ufffd".utf8)
+                place += 6
+            }
+        }
+        return mended == body ? nil : mended
+    }
+
+    /// Returns the length in bytes of an escape, or of another byte, at a place; nil for half a character.
+    private static func soundLength(_ bytes: [UInt8], _ place: Int) -> Int? {
+        guard bytes[place] == UInt8(ascii: "\\") else { return 1 }
+        guard let unit = escape(bytes, place), (0xD800..<0xE000).contains(unit) else { return 2 }
+        guard unit < 0xDC00, let low = escape(bytes, place + 6), (0xDC00..<0xE000).contains(low) else { return nil }
+        return 12
+    }
+
+    /// Returns the UTF-16 unit of an escape such as `\ud83d` at a place; nil for anything else.
+    private static func escape(_ bytes: [UInt8], _ place: Int) -> UInt16? {
+        guard place + 6 <= bytes.count, bytes[place] == UInt8(ascii: "\\"), bytes[place + 1] == UInt8(ascii: "u") else {
+            return nil
+        }
+        let digits = bytes[place + 2..<place + 6]
+        guard digits.allSatisfy({ $0 != UInt8(ascii: "+") && $0 != UInt8(ascii: "-") }) else { return nil }
+        return UInt16(String(decoding: digits, as: UTF8.self), radix: 16)
     }
 
     /// Returns the end of an object or a list at the beginning; nil when there is none.

@@ -72,7 +72,7 @@ struct GorushEntry {
         return names.count == 2 && names[0] == names[1] ? [names[0]] : names
     }
 
-    /// What Firebase's older API has before a topic's name, as the README's example has it in `to`.
+    /// The beginning of a topic's name in Firebase's older API, and in the README's example of `to`.
     private static let topicPath = "/topics/"
 
     private static let texts = [

@@ -72,13 +72,21 @@ extension GorushMapping {
     static func sound(_ object: GoObject) -> JSONValue? {
         let (name, volume) = (object.string("name"), object.value("volume"))
         if name != nil || volume != nil {
-            return ["critical": 1, "name": .string(name ?? "default"), "volume": volume ?? 1.0]
+            return .object(audible(["critical": 1, "name": .string(name ?? "default"), "volume": volume ?? 1.0]))
         }
         switch object.value("sound") {
         case .string(let name)?: return name.isEmpty ? nil : .string(name)
-        case .object(let sound)?: return sound.isEmpty ? nil : .object(sound)
+        case .object(let sound)?: return sound.isEmpty ? nil : .object(audible(sound))
         default: return nil
         }
+    }
+
+    /// The sound at full volume where a caller asks for more: gorush's README has 2.0, and Apple's scale ends at 1.
+    static func audible(_ sound: JSONObject) -> JSONObject {
+        guard let volume = sound["volume"]?.numberValue, volume > 1 else { return sound }
+        var sound = sound
+        sound["volume"] = 1.0
+        return sound
     }
 
     /// Puts the members of a Live Activity into `aps`; returns whether the entry is one.

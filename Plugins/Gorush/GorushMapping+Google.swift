@@ -24,7 +24,7 @@ extension GorushMapping {
         }
         putNotification(entry, into: &draft)
         putTexts(entry, into: &draft)
-        putLife(object, into: &draft)
+        try putLife(object, into: &draft)
         putApple(entry, into: &draft)
         draft.content["data"] = entry.data.map { .object($0) }
         let shows = draft.content["title"] != nil || draft.content["body"] != nil || hasKeys(draft.overrides)
@@ -78,21 +78,27 @@ extension GorushMapping {
         switch entry.object.value("sound") {
         case .string(let name)? where !name.isEmpty: draft.content["sound"] = .string(name)
         case .object(let sound)? where draft.overrides["apns"]?["payload"]?["aps"]?["sound"] == nil:
-            draft.overrides.put(.object(sound), at: "apns", "payload", "aps", "sound")
+            draft.overrides.put(.object(Self.audible(sound)), at: "apns", "payload", "aps", "sound")
         default: break
         }
     }
 
     /// Puts the time to live and the collapse id, which the gateway keeps itself.
-    private func putLife(_ object: GoObject, into draft: inout Draft) {
+    private func putLife(_ object: GoObject, into draft: inout Draft) throws(Refusal) {
         var android = draft.overrides["android"]?.objectValue ?? JSONObject()
         if let life = Self.seconds(android["ttl"]) {
             draft.life = life
             android["ttl"] = nil
         } else if let value = object.value("time_to_live") {
-            let number = value.integerValue ?? value.stringValue.flatMap { Int64($0) }
-            draft.life = number.flatMap { $0 < 0 ? nil : $0 }
+            guard let life = value.integerValue ?? value.stringValue.flatMap({ Int64($0) }), life >= 0 else {
+                throw Self.wrongValue("time_to_live", "a whole number of seconds, 0 or more")
+            }
+            draft.life = life
         }
+        for name in ["collapse_key", "restricted_package_name"] {
+            if let value = object.value(name), value.stringValue == nil { throw Self.wrongValue(name, "a text") }
+        }
+        if android["collapse_key"] == "" { android["collapse_key"] = nil }
         let key = android["collapse_key"]?.stringValue ?? object.string("collapse_key")
         if let key, (1...64).contains(key.utf8.count) {
             draft.options["collapse_id"] = .string(key)

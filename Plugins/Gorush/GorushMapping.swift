@@ -66,7 +66,7 @@ struct GorushMapping {
             let draft = try draft(entry)
             guard backends.contains(draft.backend) else {
                 throw Refusal(
-                    sentence: "not_configured: The backend \"\(draft.backend)\" of this platform is not there.",
+                    sentence: "not_configured: This platform has no backend here that the caller's key may use.",
                     isUnconfigured: true
                 )
             }
@@ -93,9 +93,17 @@ struct GorushMapping {
             case .huawei: try huawei(entry)
             }
         // Not of today's gorush, which sends for real: who writes it does not want that.
-        if entry.object.value("dry_run") == .bool(true) { draft.options["dry_run"] = true }
+        if let value = entry.object.value("dry_run") {
+            guard let isDry = value.boolValue else { throw Self.wrongValue("dry_run", "true or false") }
+            if isDry { draft.options["dry_run"] = true }
+        }
         draft.options["ttl"] = .integer(min(max(0, draft.life ?? defaultLife(platform)), GorushOptions.longestLife))
         return draft
+    }
+
+    /// Returns the refusal of a member that gorush's README names and its code does not read, so that its type is free.
+    static func wrongValue(_ name: String, _ form: String) -> Refusal {
+        Refusal(sentence: "wrong_value: \(name): Write \(form).")
     }
 
     private func defaultLife(_ platform: GorushEntry.Platform) -> Int64 {

@@ -36,6 +36,10 @@ struct MappingTests {
             #""title":"t","message":"m","image":"https://e.com/i.png","badge":0,"category":"c""#,
             #"{"content":{"title":"t","body":"m","category":"c","badge":0},"options":{\#(life)}}"#
         ),
+        Case(
+            #""message":"m","sound":{"critical":1,"name":"default","volume":2.0}"#,
+            #"{"content":{"body":"m"},"options":{\#(life)},"overrides":{"apns":{"payload":{"aps":{"sound":{"critical":1,"name":"default","volume":1.0}}}}}}"#
+        ),
         Case(#""message":"m","badge":-1"#, #"{"content":{"body":"m"},"options":{\#(life)}}"#),
         Case(
             #""message":"m","alert":{"subtitle":"s"}"#,
@@ -136,6 +140,10 @@ struct MappingTests {
         Case(
             #""message":"m","collapse_key":"c","time_to_live":60,"restricted_package_name":"p","delay_while_idle":true,"dry_run":true"#,
             #"{"content":{"body":"m"},"options":{"priority":"high","collapse_id":"c","dry_run":true,"ttl":60},"overrides":{"fcm":{"android":{"restricted_package_name":"p"}}}}"#
+        ),
+        Case(
+            #""message":"m","android":{"collapse_key":""}"#,
+            #"{"content":{"body":"m"},"options":{"priority":"high",\#(life)}}"#
         ),
         Case(#""priority":"high""#, #"{"options":{"priority":"high","silent":true,\#(life)}}"#),
         Case(

@@ -47,6 +47,20 @@ struct PushTests {
         #"{"notifications":[{"tokens":["a"],"platform":2,"title":"T","thread_id":5,"sound":7}]}"#,
     ]
 
+    @Test("Half a character is U+FFFD, as Go reads it, and a whole one stays")
+    func surrogates() async throws {
+        let door = Door()
+        let entry =
+            #"{"tokens":["a"],"platform":2,"title":"\ud83d\ude00 \ud83d","message":"\\ud83d \udc00x \ud83d\u0041"}"#
+        let answer = try await door.push(#"{"notifications":[\#(entry),{"tokens":["b"],"platform":1,"message":"m"}]}"#)
+        #expect(answer.json["counts"] == 2 && answer.logs.isEmpty, "\(answer.text)")
+        let content = door.gate.accepted.first?["content"]
+        #expect(
+            content?["title"] == "😀 \u{FFFD}" && content?["body"] == "\\ud83d \u{FFFD}x \u{FFFD}A",
+            "\(content?.text ?? "")"
+        )
+    }
+
     @Test("Names in any case, unknown members, null, and what stands behind the object", arguments: taken)
     func lenient(body: String) async throws {
         let door = Door()
@@ -72,6 +86,8 @@ struct PushTests {
         let door = Door(FakeGate(["ios"]))
         let answer = try await door.push(#"{"notifications":[{"tokens":["a"],"platform":2,"message":"m"}]}"#)
         #expect(answer.json["counts"] == 0 && answer.logs.count == 1)
+        // The names of what the key may not use are others'.
+        #expect(answer.logs[0]["error"]?.stringValue?.contains("android") == false, "\(answer.text)")
     }
 
     static let counts: [(String, Int64, Int)] = [
@@ -116,6 +132,10 @@ struct PushTests {
             #"{"tokens":["a"],"platform":1,"topic":"com.example.news","development":true,"message":"m"}"#,
             "no_environment", 0
         ),
+        (#"{"tokens":["a"],"platform":1,"message":"m","dry_run":"true"}"#, "wrong_value: dry_run: ", 0),
+        (#"{"tokens":["a"],"platform":2,"message":"m","time_to_live":-1}"#, "wrong_value: time_to_live: ", 0),
+        (#"{"tokens":["a"],"platform":2,"message":"m","time_to_live":1.5}"#, "wrong_value: time_to_live: ", 0),
+        (#"{"tokens":["a"],"platform":2,"message":"m","collapse_key":5}"#, "wrong_value: collapse_key: ", 0),
     ]
 
     @Test("What cannot be sent is a log entry, and the rest goes out", arguments: failures)

@@ -130,7 +130,7 @@ struct WebhookEvent: Sendable {
 
     /// Returns the sampled trace of an event's notification.
     private static func trace(of object: JSONObject) -> TraceContext? {
-        guard object["trace_sampled"] == .bool(true), let trace = object["trace_id"]?.stringValue,
+        guard object["trace_sampled"]?.boolValue == true, let trace = object["trace_id"]?.stringValue,
             let notification = object["notification"]?.stringValue.flatMap({ NotificationID($0) })
         else { return nil }
         // The span of the acceptance takes the place of the parent, which an event does not have.

@@ -188,6 +188,27 @@ struct TracingTests {
         }
     }
 
+    @Test("go on in what is sent again, with a link to the request that did it")
+    func resends() async throws {
+        let harness = APIHarness { $0.tracing = Self.settings() }
+        let reply = try await harness.post(APIHarness.sample(), headers: Self.headers(Self.sampled))
+        let id = try #require(reply.json["id"]?.stringValue)
+        let claimed = try await harness.store.claim(backend: "ios", limit: 1, wait: .zero)
+        try await harness.store.record(
+            claimed.map { Resolution(of: $0, .end(.failed), attempt: Array(APISearchTests.refused.utf8)) }
+        )
+        let other = "00-00000000000000000000000000000001-0000000000000002-01"
+        let body = #"{"deliveries":[{"notification":"\#(id)","delivery":0}],"options":{"ttl":600}}"#
+        let again = try await harness.send(.post, "/v1/deliveries/resend", body, headers: Self.headers(other))
+        #expect(again.json["resent"] == 1, "\(again.text)")
+        let spans = try await Self.spans(of: harness.state.tracing)
+        #expect(spans.map(\.name) == ["accept notification", "resend notification"])
+        #expect(spans.allSatisfy { $0.trace == Self.traceID } && spans.last?.parent == spans.first?.id)
+        let link = spans.last?.json["links"]?.arrayValue?.first
+        #expect(link?["traceId"]?.stringValue == String(other.dropFirst(3).prefix(32)))
+        #expect(link?["spanId"]?.stringValue == "0000000000000002")
+    }
+
     @Test("are sent in batches from a bounded queue; what is lost is counted, and nothing waits")
     func bounded() async throws {
         let exporter = TraceExporter(Self.settings())

@@ -710,7 +710,7 @@ let package = Package(
                 .product(name: "ServiceLifecycleTestKit", package: "swift-service-lifecycle", condition: gateway),
                 .product(name: "Tracing", package: "swift-distributed-tracing", condition: gateway),
             ],
-            exclude: ["Configuration/Fixtures", "Webhooks/Fixtures"],
+            exclude: ["Configuration/Fixtures", "Tracing/Fixtures", "Webhooks/Fixtures"],
             swiftSettings: strict
         ),
         // The whole gateway under a seed: see docs/Simulation.md.

@@ -65,9 +65,9 @@ struct RecordCodingTests {
         read.plans.append(DeliveryPlan(["hms"]))
         #expect(Array(read.encoded.suffix(Self.unknown.count)) == Self.unknown)
         // Between known fields as well: their place among those is not kept, their order is.
-        let mixed = [1] + [9, 1, 5] + Self.beginning.dropFirst() + [8, 0] + [3, 0] + [9, 1, 6]
+        let mixed = [1] + [9, 1, 5] + Self.beginning.dropFirst() + [10, 0] + [3, 0] + [9, 1, 6]
         let other = try #require(NotificationRecord(encoded: mixed))
-        #expect(other.encoded == Self.beginning + [3, 0] + [9, 1, 5, 8, 0, 9, 1, 6])
+        #expect(other.encoded == Self.beginning + [3, 0] + [9, 1, 5, 10, 0, 9, 1, 6])
     }
 
     @Test("Lengths of one, two, three and four bytes")

@@ -75,6 +75,7 @@ package struct BatchAPI: AcceptingAPI {
             clock: state.clock,
             caller: scope.caller
         )
+        intake.trace = state.tracing.context(scope.trace)
         var accepted: [NotificationIntake.Enqueued?] = []
         accepted.reserveCapacity(items.count)
         var notifications: [NewNotification] = []
@@ -94,9 +95,16 @@ package struct BatchAPI: AcceptingAPI {
             answer: answer,
             keepUntil: intake.acceptedAt + scope.snapshot.queue.idempotencyWindow.inSeconds
         )
+        var reply = PendingReply(body: answer, labels: accepted.compactMap { $0?.labels })
+        reply.traced = TracedAcceptance(
+            "accept notification",
+            intake.trace,
+            accepted.compactMap { $0.map { ($0.id, $0.recipients ?? 0) } },
+            state
+        )
         return CheckedRequest(
             batch: EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare),
-            reply: PendingReply(body: answer, labels: accepted.compactMap { $0?.labels })
+            reply: reply
         )
     }
 

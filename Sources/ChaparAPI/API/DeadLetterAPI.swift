@@ -340,7 +340,8 @@ package struct DeadLetterAPI: Sendable {
     ) async throws(StoreError) {
         var user: String?
         if let reason = try await reasonToLeaveOut(found, order, scope, &user) { return progress.leaveOut(reason) }
-        guard let (made, interval) = notification(found, order, slot: progress.slot) else {
+        let trace = TraceContext(scope.fields)
+        guard let (made, interval) = notification(found, order, trace, slot: progress.slot) else {
             return progress.leaveOut("content_unreadable")
         }
         var new = made
@@ -360,8 +361,16 @@ package struct DeadLetterAPI: Sendable {
             answer: Array(new.id.description.utf8),
             keepUntil: new.acceptedAt + scope.gateway.configuration.store.retention.inSeconds
         )
+        let traced = TracedAcceptance(
+            "resend notification",
+            new.record.trace,
+            [(new.id, 1)],
+            link: trace?.traceID == new.record.trace?.traceID ? nil : trace,
+            state
+        )
         switch try await state.store.enqueue(batch) {
         case .accepted:
+            traced?.record(state)
             metrics.accepted([AcceptanceLabels(route: "resend", app: app(of: new))])
             progress.resent.append(new.id)
             progress.copies += isCopy ? 1 : 0
@@ -430,6 +439,7 @@ package struct DeadLetterAPI: Sendable {
     private func notification(
         _ found: FoundDelivery,
         _ order: Order,
+        _ trace: TraceContext?,
         slot: Int64
     ) -> (NewNotification, interval: Int64)? {
         let reading = state.clock.reading
@@ -446,6 +456,9 @@ package struct DeadLetterAPI: Sendable {
         record.resendOf = found.place
         // It is a notification of its own, also where the old one was a part of a message to an audience.
         record.partOf = nil
+        // It goes on with the trace of what it sends again; the trace of this request is a link.
+        let shown = found.record.partOf.map { NotificationID(rawValue: $0.campaign) } ?? found.notification
+        record.trace = found.record.trace?.child(of: shown) ?? state.tracing.context(trace)
         let id = state.store.makeID(recipients: 1)
         let time = reading.wall(accepted)
         var new = NewNotification(

@@ -77,6 +77,7 @@ package struct NotificationsAPI: AcceptingAPI {
             clock: state.clock,
             caller: scope.caller
         )
+        intake.trace = state.tracing.context(scope.trace)
         var notifications: [NewNotification] = []
         var campaign: CampaignWrite?
         let accepted: NotificationIntake.Enqueued
@@ -106,14 +107,14 @@ package struct NotificationsAPI: AcceptingAPI {
         )
         var batch = EnqueueBatch(notifications, idempotency: entry, share: scope.caller.queueShare)
         batch.campaign = campaign
-        return CheckedRequest(
-            batch: batch,
-            reply: PendingReply(
-                body: writer.bytes,
-                id: accepted.id,
-                labels: [accepted.labels]
-            )
+        var reply = PendingReply(body: writer.bytes, id: accepted.id, labels: [accepted.labels])
+        reply.traced = TracedAcceptance(
+            "accept notification",
+            intake.trace,
+            [(accepted.id, accepted.recipients ?? 0)],
+            state
         )
+        return CheckedRequest(batch: batch, reply: reply)
     }
 
     /// Accepts a body as if it came by a request, for parts of the gateway that send notifications themselves.

@@ -76,6 +76,8 @@ package struct PendingReply: Sendable {
     package var id: NotificationID?
     /// The route of each notification, for metrics.
     var labels: [AcceptanceLabels]
+    /// The notifications, when their trace is sampled.
+    var traced: TracedAcceptance?
 
     /// Creates the reply; `id` is nil unless it is about one notification.
     package init(body: [UInt8], id: NotificationID? = nil, labels: [AcceptanceLabels]) {
@@ -128,6 +130,7 @@ extension AcceptingAPI {
         case .success(.accepted):
             caller.use?.accepted.wrappingAdd(reply.labels.count, ordering: .relaxed)
             metrics.accepted(reply.labels)
+            reply.traced?.record(state)
             return EnqueueReply(body: reply.body, id: reply.id?.description)
         case .success(.replayed(let answer)):
             let id = reply.id == nil ? nil : (try? JSONValue(parsing: answer))?["id"]?.stringValue
@@ -178,8 +181,10 @@ extension AcceptingAPI {
             keys: scope.fields[values: .idempotencyKey]
         )
         let reader = RequestBodyReader(admission: admission, scope)
-        return try await reader.withBody(of: request) { (body) throws(Problem) in
-            try await enqueue(body, key, scope).response
+        var traced = scope
+        traced.trace = TraceContext(scope.fields)
+        return try await reader.withBody(of: request) { [traced] (body) throws(Problem) in
+            try await enqueue(body, key, traced).response
         }
     }
 

@@ -1,5 +1,6 @@
 package import ChaparDelivery
 internal import ChaparCore
+package import ChaparQueue
 internal import Foundation
 package import HTTPTypes
 internal import Hummingbird
@@ -19,6 +20,8 @@ package struct RequestScope: Sendable {
     let fields: HTTPFields
     /// The peer that sent the request; for limits.
     package var peer = PeerAddress.local
+    /// The trace that the request names; read by endpoints that accept notifications only.
+    package var trace: TraceContext?
 
     /// Creates the context of a request; without a peer it counts as one over a Unix socket.
     package init(

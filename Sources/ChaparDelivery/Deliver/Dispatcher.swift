@@ -22,6 +22,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let time: any TimeSource
     private let clock: WallClock
     private let observer: any DispatchObserver
+    private let tracing: TraceExporter?
     private let logger: Logger
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let outcomeWriter: OutcomeWriter
@@ -44,7 +45,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the outbox;
     /// `campaigns` knows the campaigns that run; `nodes` connects to other gateways on the same store; `quotas` has the
     /// quotas that they share; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time
-    /// for outbox entries of a device that loses a token; `decode` turns stored content back into a notification.
+    /// for outbox entries of a device that loses a token; `tracing` sends spans; `decode` turns stored content back
+    /// into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
@@ -55,6 +57,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         time: any TimeSource,
         clock: WallClock? = nil,
         observer: any DispatchObserver = SilentObserver(),
+        tracing: TraceExporter? = nil,
         logger: Logger,
         outbox: @escaping @Sendable () -> Date? = { nil },
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification
@@ -63,6 +66,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         self.time = time
         self.clock = clock ?? WallClock(time)
         self.observer = observer
+        self.tracing = tracing
         self.logger = logger
         self.decode = decode
         self.devices = devices
@@ -240,6 +244,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
             time: time,
             clock: clock,
             observer: observer,
+            tracing: tracing,
             logger: logger,
             decode: decode,
             instance: instance,

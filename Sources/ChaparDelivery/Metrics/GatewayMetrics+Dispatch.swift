@@ -74,6 +74,9 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
+    /// Counts spans by what became of them.
+    func countSpans(_ outcome: String, _ amount: Int) { count(.spans, [outcome], amount) }
+
     /// Counts notices of backends that were lost, because there were too many or the store failed.
     func droppedNotices(_ amount: Int) {
         count(

@@ -338,6 +338,15 @@ extension MetricFamily {
         "1 while a webhook gets nothing, since it failed, answered 410, or was disabled."
     )
 
+    // MARK: Traces
+
+    static let spans = Self(
+        .counter,
+        "chapar_trace_spans_total",
+        ["outcome"],
+        "Spans that the collector of traces took (`exported`), did not take (`failed`), or that found the queue full (`dropped`)."
+    )
+
     /// Every family, by subject, in the order of the documents.
     static let all: [(subject: String, families: [MetricFamily])] = [
         (
@@ -373,6 +382,7 @@ extension MetricFamily {
                 webhookDisabled,
             ]
         ),
+        ("Traces", [spans]),
         (
             "The store and the process",
             [

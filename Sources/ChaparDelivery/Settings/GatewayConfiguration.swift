@@ -47,6 +47,8 @@ public struct GatewayConfiguration: Sendable {
     public var accessLog: AccessLog?
     /// The section `webhooks`.
     public var webhooks = Webhooks()
+    /// The section `tracing`; nil sends no spans.
+    public var tracing: Tracing?
 
     /// Makes a configuration with every default.
     public init() {}

@@ -26,6 +26,8 @@ package final class GatewayState: Sendable {
     package var segments: Segments { Segments(store) }
     /// The callers that wait for the outcomes of their operations.
     package let outcomes: OutboxOutcomes
+    /// The sender of spans.
+    package let tracing: TraceExporter
     /// The clock.
     package let time: any TimeSource
     /// The translator between the two sides of ``time``.
@@ -53,6 +55,7 @@ package final class GatewayState: Sendable {
         self.audiences = audiences ?? store.abilities.audiences
         campaigns = CampaignDirectory(store.abilities.campaigns, self.audiences, time: time)
         outcomes = OutboxOutcomes(store.abilities.nodes)
+        tracing = TraceExporter(snapshot.configuration.tracing)
         self.time = time
         clock = WallClock(time)
         startedAt = time.now
@@ -74,6 +77,7 @@ package final class GatewayState: Sendable {
     @discardableResult
     package func replace(_ snapshot: GatewaySnapshot) -> GatewaySnapshot {
         for step in steps.withLock({ $0 }) { step(snapshot) }
+        tracing.apply(snapshot.configuration.tracing)
         return current.withLock { current in
             let before = current
             current = snapshot

@@ -138,6 +138,15 @@ package struct WebhookGuard: Sendable {
         ownPort = configuration.server.unixSocket == nil ? configuration.server.port : nil
     }
 
+    /// Allows every address, for requests to an address of the configuration.
+    package static let everywhere = WebhookGuard()
+
+    private init() {
+        allowed = ["0.0.0.0/0", "::/0"].compactMap(WebhookNetwork.init)
+        ports = []
+        ownPort = nil
+    }
+
     /// The networks that webhooks are not sent to.
     ///
     /// Source: svix-server, `is_allowed`; Stripe's Smokescreen, `classifyAddr`; the special-purpose registries of IANA.

@@ -15,6 +15,8 @@ struct WebhookEvent: Sendable {
     let json: [UInt8]
     /// The time of the event, in milliseconds since 1970.
     let at: Int64
+    /// The sampled trace of its notification, as a child of the acceptance; nil for any other event.
+    let trace: TraceContext?
 
     /// The item of a message for this event: its number, negative for the end of its notification.
     var item: Int64 { ended == nil ? number : -number }
@@ -86,6 +88,7 @@ struct WebhookEvent: Sendable {
         self.type = type
         self.at = at.millisecondsSince1970
         ended = nil
+        trace = Self.trace(of: object)
         var writer = JSONWriter(capacity: event.json.count + 96)
         Self.begin(&writer, type, text, number, app)
         Self.copy(Self.members, of: object, to: &writer)
@@ -110,6 +113,7 @@ struct WebhookEvent: Sendable {
         type = .finished
         self.at = notification.acceptedAt.millisecondsSince1970
         ended = notification.id
+        trace = notification.record.trace.flatMap { $0.isSampled ? $0.child(of: notification.id) : nil }
         var writer = JSONWriter(capacity: 384)
         Self.begin(&writer, .finished, text, number, app)
         writer.field("notification", notification.id.description)
@@ -126,6 +130,15 @@ struct WebhookEvent: Sendable {
         writer.endObject()
         writer.endObject()
         json = writer.bytes
+    }
+
+    /// Returns the sampled trace of an event's notification.
+    private static func trace(of object: JSONObject) -> TraceContext? {
+        guard object["trace_sampled"]?.boolValue == true, let trace = object["trace_id"]?.stringValue,
+            let notification = object["notification"]?.stringValue.flatMap({ NotificationID($0) })
+        else { return nil }
+        // The span of the acceptance takes the place of the parent, which an event does not have.
+        return TraceContext(traceparent: "00-\(trace)-0000000000000001-01")?.child(of: notification)
     }
 
     private static func begin(

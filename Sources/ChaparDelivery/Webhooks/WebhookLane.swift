@@ -78,6 +78,8 @@ struct WebhookLane {
         var record: WebhookRecord
         var type: String
         var body: [UInt8]
+        /// The sampled traces of its events.
+        var traces: [TraceContext] = []
         /// Whether the store has it.
         var isStored: Bool
     }
@@ -375,6 +377,7 @@ struct WebhookLane {
             record: WebhookRecord(items: events.map(\.item), isBatch: settings.isBatched),
             type: settings.isBatched ? WebhookType.batch : first.type.rawValue,
             body: WebhookEvent.body(events, isBatch: settings.isBatched),
+            traces: events.compactMap(\.trace),
             isStored: false
         )
     }
@@ -468,6 +471,7 @@ struct WebhookLane {
             record: record,
             type: record.isBatch ? WebhookType.batch : first.type.rawValue,
             body: WebhookEvent.body(events, isBatch: record.isBatch),
+            traces: events.compactMap(\.trace),
             isStored: true
         )
     }
@@ -566,6 +570,7 @@ struct WebhookLane {
         message.record.attempts += 1
         message.record.last = now.millisecondsSince1970
         tools.metrics.webhookAttempted(labels, answer.outcome, after: answer.duration)
+        trace(answer, of: message, begun: start)
         memory.note(
             WebhookMemory.Attempt(
                 at: start,
@@ -599,6 +604,35 @@ struct WebhookLane {
         case .recovered: hurry = now
         case .warn(let percent): await warn(percent, now)
         case .disable(let reason): await disable(reason, now)
+        }
+    }
+
+    /// Records a span for each event of a sampled trace.
+    private func trace(_ answer: WebhookAnswer, of message: Outgoing, begun start: Date) {
+        guard !message.traces.isEmpty, tools.state.tracing.isOn else { return }
+        var attributes: [(name: String, value: TraceSpan.Value)] = [
+            ("chapar.webhook", .text(endpoint.name)), ("chapar.webhook.message", .text(message.id)),
+            ("chapar.webhook.type", .text(message.type)),
+            ("chapar.attempt", .number(Int64(clamping: message.record.attempts))),
+            ("chapar.outcome", .text(answer.outcome)),
+        ]
+        if let status = answer.status {
+            attributes.append(("http.response.status_code", .number(Int64(clamping: status))))
+        }
+        let end = start.addingTimeInterval(answer.duration.inSeconds)
+        for context in message.traces {
+            tools.state.tracing.record(
+                TraceSpan(
+                    "webhook \(endpoint.name)",
+                    .client,
+                    in: context,
+                    parent: context.parent,
+                    from: start,
+                    to: end,
+                    attributes,
+                    failure: answer.isSuccess ? nil : answer.outcome
+                )
+            )
         }
     }
 

@@ -45,6 +45,7 @@ struct ConfigurationReader {
         }
         configuration.limits = limits(section("limits"))
         configuration.webhooks = webhooks(section("webhooks"))
+        configuration.tracing = root.section("tracing").flatMap(tracing)
         configuration.store = store(section("store"))
         // The lock and the first key stand beside the file: two names of one store must give the same path.
         configuration.store.path = FileLink.target(

@@ -132,6 +132,7 @@ extension Gateway {
             time: time,
             clock: state.clock,
             observer: metrics,
+            tracing: state.tracing,
             logger: logger,
             outbox: { [state] in state.outbox }
         ) { stored in try NotificationContent.decode(stored) }

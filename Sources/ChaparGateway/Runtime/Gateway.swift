@@ -82,9 +82,11 @@ public final class Gateway: Service {
             group.addTask { [state, api, logger] in await api.keyUses.run(state, api.audit, logger) }
             group.addTask { [state, api, logger] in await api.erasures.run(state, logger) }
             group.addTask { [webhooks] in await webhooks.run() }
+            group.addTask { [state, metrics, logger] in await Self.sendSpans(state, metrics, logger) }
             let result = await runFront()
             api.keyUses.finish()
             notices.finish()  // All parts that may announce something have ended.
+            state.tracing.finish()
             await group.waitForAll()
             return result
         }

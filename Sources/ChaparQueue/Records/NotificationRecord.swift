@@ -26,6 +26,8 @@ public struct NotificationRecord: Sendable, Hashable {
     public var resendOf: DeliveryPlace?
     /// The campaign of which the notification is a part; nil for a notification that a request accepted by itself.
     public var partOf: CampaignPart?
+    /// The trace that the notification belongs to; nil when its request named none, and none was begun for it.
+    public var trace: TraceContext?
     /// The fields that this program does not know, as it read them: for records of a newer program.
     private var unknown: [UInt8] = []
 
@@ -41,6 +43,7 @@ public struct NotificationRecord: Sendable, Hashable {
         static let resendOf: UInt64 = 5
         static let reference: UInt64 = 6
         static let partOf: UInt64 = 7
+        static let trace: UInt64 = 8
     }
 
     /// The most bytes of ``metadata``.
@@ -62,7 +65,7 @@ public struct NotificationRecord: Sendable, Hashable {
     }
 
     /// Whether ``write(to:)`` writes nothing.
-    package var isBare: Bool { metadata == nil && reference == nil && resendOf == nil }
+    package var isBare: Bool { metadata == nil && reference == nil && resendOf == nil && trace == nil }
 
     /// Writes the members of the record that its sender gets back, in answers and in events.
     package func write(to writer: inout JSONWriter) {
@@ -74,6 +77,10 @@ public struct NotificationRecord: Sendable, Hashable {
             writer.field("notification", resendOf.notification.description)
             writer.field("delivery", resendOf.index)
             writer.endObject()
+        }
+        if let trace {
+            writer.field("trace_id", trace.traceID)
+            if trace.isSampled { writer.field("trace_sampled", true) }
         }
         guard let metadata else { return }
         writer.name("metadata")
@@ -100,6 +107,7 @@ public struct NotificationRecord: Sendable, Hashable {
         if let resendOf { RecordCoding.append(Tag.resendOf, resendOf.encoded, to: &bytes) }
         if let reference { RecordCoding.append(Tag.reference, reference.utf8, to: &bytes) }
         if let partOf { RecordCoding.append(Tag.partOf, partOf.encoded, to: &bytes) }
+        if let trace { RecordCoding.append(Tag.trace, trace.encoded, to: &bytes) }
         bytes.append(contentsOf: unknown)
     }
 
@@ -112,6 +120,7 @@ public struct NotificationRecord: Sendable, Hashable {
         var reference: String?
         var resendOf: DeliveryPlace?
         var partOf: CampaignPart?
+        var trace: TraceContext?
         var isPartWhole = true
         var unknown: [UInt8] = []
         let isWhole = RecordCoding.read(bytes) { tag, field in
@@ -125,6 +134,8 @@ public struct NotificationRecord: Sendable, Hashable {
             case Tag.partOf:
                 partOf = CampaignPart(encoded: field)
                 isPartWhole = partOf != nil
+            // A damaged one costs the trace, never the message.
+            case Tag.trace: trace = TraceContext(encoded: field)
             default: RecordCoding.append(tag, field, to: &unknown)
             }
         }
@@ -138,7 +149,7 @@ public struct NotificationRecord: Sendable, Hashable {
             acceptedAt: Date(millisecondsSince1970: acceptedAt)
         )
         (self.metadata, self.reference, self.resendOf, self.partOf) = (metadata, reference, resendOf, partOf)
-        self.unknown = unknown
+        (self.trace, self.unknown) = (trace, unknown)
     }
 }
 

@@ -5,6 +5,7 @@ internal import Logging
 internal import ChaparDelivery
 package import ChaparAPI
 internal import ChaparCore
+internal import ChaparQueue
 
 /// The sender of a request: all that is used of Hummingbird's context.
 package struct GatewayRequestContext: InitializableFromSource {
@@ -265,6 +266,7 @@ package final class GatewayResponder: HTTPResponder {
         // A request that accepted a notification is about that notification.
         let made = status == .accepted ? response.headers[.location]?.split(separator: "/").last.map(String.init) : nil
         entry.target = entry.target ?? made ?? target
+        entry.traceID = TraceContext(request.headers)?.traceID
         access.record(
             entry,
             AccessLog.Cost(

@@ -87,6 +87,7 @@ final class DispatcherRig: Sendable {
         nodes: (any NodeExchange)? = nil,
         quotas: (any QuotaLedger)? = nil,
         observer: any DispatchObserver = SilentObserver(),
+        tracing: TraceExporter? = nil,
         logger: Logger = Logger(label: "test")
     ) async throws {
         self.time = time
@@ -103,6 +104,7 @@ final class DispatcherRig: Sendable {
             quotas: quotas,
             time: store.time,
             observer: observer,
+            tracing: tracing,
             logger: logger
         ) { content in
             var notification = PushNotification(title: "stored")
@@ -190,6 +192,7 @@ final class DispatcherRig: Sendable {
         dueIn: Duration? = nil,
         activity: String? = nil,
         priority: PushNotification.Priority = .high,
+        trace: TraceContext? = nil,
         caller: String = ""
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
@@ -199,7 +202,7 @@ final class DispatcherRig: Sendable {
         if lives == .zero { pushed.timeToLive = Duration.zero }
         let life = lives > .zero ? lives.inSeconds : ClaimedDelivery.graceForNowOrNever
         let content = Array((activity.map { #"{"activity":"\#($0)"}"# } ?? "{}").utf8)
-        let notification = NewNotification(
+        var notification = NewNotification(
             id: id,
             notification: pushed,
             record: NotificationRecord(
@@ -213,6 +216,7 @@ final class DispatcherRig: Sendable {
             expiresAt: now.addingTimeInterval(life),
             event: Array("{}".utf8)
         )
+        notification.record.trace = trace
         _ = try await store.enqueue(EnqueueBatch([notification]))
         return id
     }

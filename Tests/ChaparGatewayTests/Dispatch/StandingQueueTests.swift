@@ -96,6 +96,7 @@ struct StandingQueueTests {
                 time: rig.time,
                 clock: WallClock(rig.time),
                 observer: SilentObserver(),
+                tracing: nil,
                 logger: quiet,
                 decode: { _ in PushNotification(title: "t") },
                 instance: 1,

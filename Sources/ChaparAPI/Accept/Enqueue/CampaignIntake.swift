@@ -20,6 +20,7 @@ extension NotificationIntake {
         record.content = draft.stored(from: body)
         record.plans = [DeliveryPlan([""])]  // The windows find those of their devices.
         record.acceptedAt = acceptedAt
+        record.trace = trace
         let backends = caller.view?.backends(of: draft.appName).map(\.name)
         var campaign = Campaign(
             id: store.makeID(recipients: 1),

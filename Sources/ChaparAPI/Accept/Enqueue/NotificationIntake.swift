@@ -19,6 +19,8 @@ struct NotificationIntake {
     /// The moment of acceptance on the steady clock, in whole milliseconds, as the store returns it.
     let acceptedAt: Date
     private let now: TimeReading
+    /// The trace of the notifications.
+    var trace: TraceContext?
     /// The number of deliveries that the request may still have.
     private var deliveriesLeft = Self.maximumDeliveries
     private var template: NotificationTemplate
@@ -95,6 +97,7 @@ struct NotificationIntake {
         record.content = draft.stored(from: body)
         record.plans = assignment.plans
         record.acceptedAt = acceptedAt
+        record.trace = trace
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
         var new = NewNotification(
             id: id,

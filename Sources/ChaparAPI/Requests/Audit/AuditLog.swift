@@ -61,6 +61,8 @@ package final class AuditLog: Sendable {
         var status: Int
         /// The code of the problem.
         var code: String?
+        /// The trace that the request names; for the access log.
+        package var traceID: String?
 
         /// Creates the entry of a request; `code` is nil for one that succeeded.
         package init(
@@ -173,7 +175,7 @@ extension JSONWriter {
             field("target", String(target.prefix(128)))
         }
         field("status", entry.status)
-        guard let code = entry.code else { return }
-        field("code", code)
+        field("code", entry.code)
+        field("trace_id", entry.traceID)
     }
 }

@@ -319,6 +319,7 @@ extension DeliveryWorker {
             let change = gate.update { $0.apply(failure: reason, of: messages, at: now.steady) }
             if let event = announce(change, at: now) { aftermath.events.append(event) }
         }
+        trace(outcomes, of: batch, at: now)
         if let times { batch.observeAnswers(aftermath.answered, in: times, at: now.steady) }
         invalidateTokens(&aftermath, at: now)
         dependencies.tokenInvalidation.end(aftermath.ended.compactMap(batch.endedToken), of: settings.app)

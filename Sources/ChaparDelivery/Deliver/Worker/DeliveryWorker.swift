@@ -27,6 +27,8 @@ final class DeliveryWorker: Sendable {
         /// The translator between the two sides of ``time``.
         let clock: WallClock
         let observer: any DispatchObserver
+        /// The sender of spans; nil without one.
+        let tracing: TraceExporter?
         let logger: Logger
         /// The function that turns stored content back into a notification.
         let decode: @Sendable ([UInt8]) throws -> PushNotification

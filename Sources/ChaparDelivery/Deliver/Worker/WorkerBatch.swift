@@ -171,6 +171,15 @@ final class WorkerBatch: Sendable {
         times.observe(\.answered, indices, isUrgent: isUrgent) { age(of: claims[$0], scheduled, at: now) }
     }
 
+    /// The time when the backend got the batch, on the steady clock.
+    var sentAt: Date { open.withLock { $0.sentAt } }
+
+    /// Returns the time from which on a claim could first be sent, on the steady clock.
+    func begin(of claim: ClaimedDelivery) -> Date {
+        let scheduled = open.withLock { $0.scheduled[claim.notificationID] }
+        return scheduled.map { max(claim.acceptedAt, $0) } ?? claim.acceptedAt
+    }
+
     /// Returns the seconds since a claim could first be sent, at least 0.
     private func age(of claim: ClaimedDelivery, _ scheduled: [NotificationID: Date], at now: Date) -> Double {
         var begin = claim.acceptedAt

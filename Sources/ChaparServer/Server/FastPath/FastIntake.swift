@@ -66,7 +66,7 @@ struct FastIntake: Sendable {
             guard !limits.peers.isOverLimit(peer, at: now.steady) else { return nil }
             let caller = try snapshot.admit(usual.caller, .scope(.send), at: now)
             caller.use?.peers.note(peer, at: now.steady)
-            let scope = RequestScope(
+            var scope = RequestScope(
                 snapshot: snapshot,
                 caller: caller,
                 path: head.uri[...],
@@ -74,6 +74,9 @@ struct FastIntake: Sendable {
                 fields: HTTPFields(),
                 peer: peer
             )
+            if let parent = usual.traceparent {
+                scope.trace = TraceContext(traceparent: parent, tracestate: usual.tracestate)
+            }
             let key = try notifications.admit(scope, contentType: usual.contentType, keys: usual.keys)
             let taken = try limits.admit(
                 caller,
@@ -230,17 +233,20 @@ struct FastIntake: Sendable {
             status: status.code,
             duration: duration
         )
-        api.access?.record(
-            AuditLog.Entry(
-                requestID: requestID ?? Problem.newRequestID(),
-                key: request.scope.caller.name,
-                peer: request.scope.peer.description,
-                method: "POST",
-                route: request.endpoint.rawValue,
-                target: target,
-                status: status.code,
-                code: code
-            ),
+        guard let access = api.access else { return }
+        var entry = AuditLog.Entry(
+            requestID: requestID ?? Problem.newRequestID(),
+            key: request.scope.caller.name,
+            peer: request.scope.peer.description,
+            method: "POST",
+            route: request.endpoint.rawValue,
+            target: target,
+            status: status.code,
+            code: code
+        )
+        entry.traceID = request.scope.trace?.traceID
+        access.record(
+            entry,
             AccessLog.Cost(duration: duration, requestBytes: request.taken.bodyBytes, answerBytes: bytes)
         )
     }
@@ -285,6 +291,8 @@ private struct UsualHead {
     var contentType: String?
     /// The values of `Idempotency-Key`.
     var keys: [String] = []
+    var traceparent: String?
+    var tracestate: String?
     var length = 0
 
     /// Returns nil for any other form, and for a repeated field that may occur only once.
@@ -303,6 +311,8 @@ private struct UsualHead {
             case 15 where name.isField("idempotency-key"):
                 isNew = true
                 keys.append(value)
+            case 11 where name.isField("traceparent"): isNew = Self.set(&traceparent, value)
+            case 10 where name.isField("tracestate"): isNew = Self.set(&tracestate, value)
             case 10 where name.isField("connection"): isNew = value.isField("keep-alive")
             case 6 where name.isField("expect"), 7 where name.isField("upgrade"): isNew = false
             case 17 where name.isField("transfer-encoding"): isNew = false

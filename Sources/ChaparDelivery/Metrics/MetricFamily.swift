@@ -317,6 +317,20 @@ extension MetricFamily {
         "1 while a webhook gets nothing, since it failed, answered 410, or was disabled."
     )
 
+    // MARK: Reports of apps
+
+    static let appReceipts = Self(
+        .counter,
+        "chapar_app_receipts_total",
+        ["app", "event", "result"],
+        "Reports of apps that a message arrived or was opened, by what became of them."
+    )
+    static let forgedReceipts = Self(
+        .counter,
+        "chapar_app_receipts_forged_total",
+        "Reports with an id that this installation did not make, or that has ended."
+    )
+
     /// Every family, by subject, in the order of the documents.
     static let all: [(subject: String, families: [MetricFamily])] = [
         (
@@ -352,6 +366,7 @@ extension MetricFamily {
                 webhookDisabled,
             ]
         ),
+        ("Reports of apps", [appReceipts, forgedReceipts]),
         (
             "The store and the process",
             [

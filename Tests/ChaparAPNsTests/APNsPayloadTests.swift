@@ -64,6 +64,11 @@ struct APNsPayloadTests {
                 + #""order":"4711","lines":[1,2.5,true,null],"nested":{"a":"b"}}"#
         ),
         Golden(
+            name: "an id for the report of an arrival, which the app's extension makes",
+            notification: PushNotification(title: "Parcel", data: ["chapar_receipt": "AbC"]),
+            bytes: #"{"aps":{"alert":{"title":"Parcel"},"mutable-content":1},"chapar_receipt":"AbC"}"#
+        ),
+        Golden(
             name: "a badge taken away",
             notification: PushNotification(badge: 0),
             bytes: #"{"aps":{"badge":0}}"#

@@ -18,7 +18,7 @@ import Testing
 /// | `json not received PLATFORM` | the simulator's inbox has no such entry |
 /// | `sh clients`, `sh java` | `.ci/clients` runs it, with `--java` the second |
 /// | `yaml check` | `chapar check` takes it |
-/// | `swift`, `swift FILE`, `python FILE`, `javascript FILE`, `java FILE`, `yaml FILE`, `nginx FILE`, `caddy FILE` | stands in the example, or in any |
+/// | `swift`, `swift FILE`, `python FILE`, `javascript FILE`, `kotlin FILE`, `java FILE`, `yaml FILE`, `nginx FILE`, `caddy FILE` | stands in the example, or in any |
 /// | `swift manifest` | the products that it names are products of the package |
 /// | `http` | a method, a path and a body: the API has the route, and the body is JSON |
 /// | `json` | is JSON |
@@ -120,7 +120,7 @@ struct DocumentsTests {
             .filter { $0.isShell("start") }.flatMap(\.commands).map(\.text)
         #expect(started.count == 2)
         let known =
-            #/sh run( \w+)*|sh (start|make|shown|clients|java)|json (not )?received \w+|yaml check|yaml \S+\.yaml|(nginx|caddy) deploy/\S+|swift|swift \S+\.swift|swift manifest|python \S+\.py|javascript \S+\.mjs|java \S+\.java|http|json|mermaid|text/#
+            #/sh run( \w+)*|sh (start|make|shown|clients|java)|json (not )?received \w+|yaml check|yaml \S+\.yaml|(nginx|caddy) deploy/\S+|swift|swift \S+\.swift|swift manifest|python \S+\.py|javascript \S+\.mjs|kotlin \S+\.kt|java \S+\.java|http|json|mermaid|text/#
         for page in pages {
             let fences = page.text.split(separator: "\n").count { $0.drop { $0 == " " }.hasPrefix("```") }
             #expect(fences == 2 * page.blocks.count, "\(page.path): a block is not closed")
@@ -170,7 +170,7 @@ struct DocumentsTests {
                 case ("swift", "swift") where Platforms.missing.isEmpty:
                     #expect(examples.contains { $0.contains(text) }, "\(page.path): \(block.text)")
                 case ("swift", let name?) where name != "swift", ("python", let name?), ("java", let name?),
-                    ("javascript", let name?), ("nginx", let name?), ("caddy", let name?),
+                    ("kotlin", let name?), ("javascript", let name?), ("nginx", let name?), ("caddy", let name?),
                     ("yaml", let name?) where name != "check":
                     let file = Self.root.appending(path: name)
                     if !Platforms.missing.isEmpty, !FileManager.default.fileExists(atPath: file.path) { continue }

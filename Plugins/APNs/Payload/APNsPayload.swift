@@ -104,8 +104,11 @@ enum APNsPayload {
 
     /// Whether the app must have a notification service extension to make use of all parts.
     static func needsExtension(_ notification: PushNotification) -> Bool {
-        notification.image != nil || !notification.actions.isEmpty
+        notification.image != nil || !notification.actions.isEmpty || notification.data[receipt] != nil
     }
+
+    /// The id with which the app reports that the message arrived, which its extension sees first.
+    private static let receipt = "chapar_receipt"
 
     private static func extras(_ notification: PushNotification, _ writer: inout JSONWriter) {
         guard notification.image != nil || notification.clickURL != nil || !notification.actions.isEmpty else { return }

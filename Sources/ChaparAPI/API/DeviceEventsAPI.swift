@@ -294,7 +294,9 @@ package final class DeviceEventsAPI: Sendable {
             // A caller that knows or guesses an id must not mark another device's message as opened.
             let isFor = { @Sendable (delivery: ReceivedDelivery) in Self.canBe(device, delivery.recipient) }
             return ReceiptEntry(address.receipt, state: state, logEntry: logEntry, isFor: isFor) { delivery in
-                EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
+                // By its backend a webhook knows the app.
+                let sender = delivery.backend.isEmpty ? backend : delivery.backend
+                return EventJSON.received(delivery, changesState: true, backend: sender, logEntry: logEntry, at: now)
             }
         }
         do throws(StoreError) {

@@ -114,6 +114,9 @@ package final class APISnapshot: Sendable {
             .ownBound(of: gateway.configuration.store.maximumWaiting)
     }
 
+    /// The most reports of arrivals and openings a second of the app that may send most; 0 when none sends any.
+    var receiptsPerApp: Int { gateway.configuration.receipts.values.map(\.perSecond).max() ?? 0 }
+
     /// Admits a request, or throws the reason why not.
     ///
     /// - Parameters:

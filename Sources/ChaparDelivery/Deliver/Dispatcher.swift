@@ -32,6 +32,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let nodes: (any NodeExchange)?
     private let quotas: (any QuotaLedger)?
     private let campaigns: CampaignDirectory?
+    private let receipts: ReceiptKeys?
     let workersGuarded = Mutex(Workers())
     private let flows = Mutex<[String: FlowControl]>([:])
     private let gone: GoneBackends
@@ -43,15 +44,16 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the outbox;
-    /// `campaigns` knows the campaigns that run; `nodes` connects to other gateways on the same store; `quotas` has the
-    /// quotas that they share; `clock` is the gateway's translator between the sides of `time`; `outbox` gives the time
-    /// for outbox entries of a device that loses a token; `tracing` sends spans; `decode` turns stored content back
-    /// into a notification.
+    /// `campaigns` knows the campaigns that run; `receipts` makes the ids of receipts; `nodes` connects to other
+    /// gateways on the same store; `quotas` has the quotas that they share; `clock` is the gateway's translator between
+    /// the sides of `time`; `outbox` gives the time for outbox entries of a device that loses a token; `tracing` sends
+    /// spans; `decode` turns stored content back into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
         operations: (any OutboxStore)? = nil,
         campaigns: CampaignDirectory? = nil,
+        receipts: ReceiptKeys? = nil,
         nodes: (any NodeExchange)? = nil,
         quotas: (any QuotaLedger)? = nil,
         time: any TimeSource,
@@ -74,6 +76,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         self.nodes = nodes
         self.quotas = quotas
         self.campaigns = campaigns
+        self.receipts = receipts
         let outcomeWriter = OutcomeWriter(store: store, time: time, logger: logger)
         self.outcomeWriter = outcomeWriter
         gone = GoneBackends(
@@ -241,6 +244,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
             operations: operations,
             tokenInvalidation: tokenInvalidation,
             campaigns: campaigns,
+            receipts: receipts,
             time: time,
             clock: clock,
             observer: observer,

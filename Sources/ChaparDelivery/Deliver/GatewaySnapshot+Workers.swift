@@ -12,7 +12,8 @@ extension GatewaySnapshot {
             tokenPriority: configuration.tokenPriority,
             audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
             backends: backends.map { ($0.name, $0.backend) },
-            fallbackAfter: fallbackAfter(of: name)
+            fallbackAfter: fallbackAfter(of: name),
+            takesReceipts: configuration.receipts[app] != nil
         )
     }
 

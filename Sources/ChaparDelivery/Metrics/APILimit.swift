@@ -22,4 +22,6 @@ package enum APILimit: String, CaseIterable, Sendable {
     case streamsPerKey = "streams_per_key"
     /// The waiting deliveries of one API key.
     case waitingPerKey = "waiting_per_key"
+    /// The reports of arrivals and openings a second, of one app.
+    case receiptsPerApp = "receipts_per_app"
 }

@@ -347,6 +347,20 @@ extension MetricFamily {
         "Spans that the collector of traces took (`exported`), did not take (`failed`), or that found the queue full (`dropped`)."
     )
 
+    // MARK: Reports of apps
+
+    static let appReceipts = Self(
+        .counter,
+        "chapar_app_receipts_total",
+        ["app", "event", "result"],
+        "Reports of apps that a message arrived or was opened, by what became of them."
+    )
+    static let forgedReceipts = Self(
+        .counter,
+        "chapar_app_receipts_forged_total",
+        "Reports with an id that this installation did not make, or that has ended."
+    )
+
     /// Every family, by subject, in the order of the documents.
     static let all: [(subject: String, families: [MetricFamily])] = [
         (
@@ -383,6 +397,7 @@ extension MetricFamily {
             ]
         ),
         ("Traces", [spans]),
+        ("Reports of apps", [appReceipts, forgedReceipts]),
         (
             "The store and the process",
             [

@@ -21,6 +21,10 @@ public struct GatewayConfiguration: Sendable {
     public var invalidationGuard = InvalidationGuard()
     /// The section `apps` and the apps of the backends, by name.
     public var apps: [AppName] = [.default]
+    /// `apps.NAME.receipts`: the apps whose messages have an id with which the app reports arrivals and openings.
+    ///
+    /// None by default.
+    public var receipts: [AppName: Receipts] = [:]
     /// The section `routes`, in the order of the file.
     public var routes: [Route] = []
     /// The section `lists`: what messages may be about (`options.list`), and whether users who chose nothing get them.

@@ -24,6 +24,8 @@ package final class GatewayState: Sendable {
     package let audiences: (any AudienceStore)?
     /// The stored segments.
     package var segments: Segments { Segments(store) }
+    /// The keys of the ids with which apps report arrivals and openings.
+    package let receiptKeys: ReceiptKeys
     /// The callers that wait for the outcomes of their operations.
     package let outcomes: OutboxOutcomes
     /// The sender of spans.
@@ -38,12 +40,13 @@ package final class GatewayState: Sendable {
     private let steps = Mutex<[@Sendable (GatewaySnapshot) -> Void]>([])
     private let draining = Mutex(false)
 
-    /// Makes the state of a gateway.
+    /// Makes the state of a gateway; `credentials` keeps what is secret, nil stands for `store`.
     package init(
         snapshot: GatewaySnapshot,
         store: any NotificationStore,
         devices: any DeviceStore & OutboxStore,
         audiences: (any AudienceStore)? = nil,
+        credentials: (any StateStore)? = nil,
         time: any TimeSource = SystemTime(),
         reasons: ReasonBook = .ofGateway
     ) {
@@ -54,6 +57,7 @@ package final class GatewayState: Sendable {
         self.reasons = reasons
         self.audiences = audiences ?? store.abilities.audiences
         campaigns = CampaignDirectory(store.abilities.campaigns, self.audiences, time: time)
+        receiptKeys = ReceiptKeys(credentials ?? store)
         outcomes = OutboxOutcomes(store.abilities.nodes)
         tracing = TraceExporter(snapshot.configuration.tracing)
         self.time = time

@@ -55,7 +55,7 @@ struct ConfigurationReader {
         checkFolders(of: configuration)
         configuration.queue = queue(section("queue"))
         configuration.invalidationGuard = GatewayConfiguration.InvalidationGuard(section("invalidation_guard"))
-        let apps = apps()
+        let apps = apps(&configuration.receipts)
         let backends = backends(apps, context)
         configuration.apps = Set(apps + backends.map(\.app)).sorted()
         checkTimeouts(lease: configuration.queue.lease)
@@ -123,14 +123,19 @@ struct ConfigurationReader {
         return lists
     }
 
-    /// Returns the apps that the file names.
-    private func apps() -> [AppName] {
+    /// Returns the apps that the file names, and adds those whose apps send reports to `receipts`.
+    private func apps(_ receipts: inout [AppName: GatewayConfiguration.Receipts]) -> [AppName] {
         guard let section = root.section("apps") else { return [] }
         for name in section.keys {
             if !BackendRegistry.isName(name) {
                 section.reject(name, "is not a name", fix: "Use letters, digits, - and _, at most 64.")
             }
-            section.section(name)?.finish()
+            guard let own = section.section(name) else { continue }
+            var settings = GatewayConfiguration.Receipts()
+            let isWanted = own.bool("receipts", default: false)
+            settings.perSecond = own.integer("receipts_per_second", in: 1...100_000, default: settings.perSecond)
+            if isWanted { receipts[AppName(rawValue: name)] = settings }
+            own.finish()
         }
         section.finish()
         return section.keys.map { AppName(rawValue: $0) }

@@ -20,8 +20,8 @@ extension Gateway {
     ///   - metrics: The metrics shown under `/metrics`.
     ///   - servesAPI: Whether it listens on the configured address. Otherwise it serves the program alone, which sends
     ///     through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard need the API.
-    ///   - credentials: The store of the keys of webhooks, such as a `SealedState`; nil keeps them in `store` as they
-    ///     are.
+    ///   - credentials: The store of the keys of webhooks and receipts, such as a `SealedState`; nil keeps them in
+    ///     `store` as they are.
     ///   - build: The build of the program, which the API shows.
     ///   - logger: Logs failures.
     ///   - onListening: Called with the port once connections are accepted.
@@ -119,6 +119,7 @@ extension Gateway {
             snapshot: snapshot,
             store: store,
             devices: store,
+            credentials: credentials,
             time: time,
             reasons: ReasonBook(platforms)
         )
@@ -127,6 +128,7 @@ extension Gateway {
             devices: store,
             operations: store,
             campaigns: state.campaigns,
+            receipts: state.receiptKeys,
             nodes: abilities.nodes,
             quotas: abilities.quotas,
             time: time,

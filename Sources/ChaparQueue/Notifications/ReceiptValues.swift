@@ -71,6 +71,8 @@ public struct ReceivedDelivery: Sendable, Hashable {
     public var state: DeliveryState
     /// The part of its notification that is stored as one value; nil when it cannot be read.
     public var record: NotificationRecord?
+    /// The backend that has it; empty when the store does not tell.
+    public var backend: String
 
     /// Makes a value.
     public init(
@@ -79,8 +81,10 @@ public struct ReceivedDelivery: Sendable, Hashable {
         recipient: Recipient,
         caller: String = "",
         state: DeliveryState,
-        record: NotificationRecord? = nil
+        record: NotificationRecord? = nil,
+        backend: String = ""
     ) {
+        self.backend = backend
         self.id = id
         self.notificationID = notificationID
         self.recipient = recipient

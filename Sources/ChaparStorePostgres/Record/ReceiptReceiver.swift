@@ -81,11 +81,12 @@ struct ReceiptReceiver {
                 recipient: recipient,
                 caller: rows.text(row, 6) ?? "",
                 state: state,
-                record: records[notification]
+                record: records[notification],
+                backend: rows.text(row, 5) ?? ""
             )
             deliveries[id] = Found(
                 delivery: delivery,
-                backend: rows.text(row, 5) ?? "",
+                backend: delivery.backend,
                 attemptLog: rows.bytes(row, 4) ?? []
             )
         }

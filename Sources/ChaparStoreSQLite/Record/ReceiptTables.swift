@@ -27,7 +27,8 @@ final class ReceiptTables {
         findAny = try statement("SELECT delivery FROM awaited WHERE message = ?1 ORDER BY delivery LIMIT 1")
         row = try statement(
             """
-            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.attempt_log, f.caller, h.record FROM deliveries d
+            SELECT d.state, coalesce(d.head, d.id), d.recipient, d.attempt_log, f.caller, h.record, f.backend
+            FROM deliveries d
             JOIN flows f ON f.number = d.flow LEFT JOIN deliveries h ON h.id = coalesce(d.head, d.id) WHERE d.id = ?1 AND d.state > 0 AND (f.backend = ?2 OR ?2 = '')
             """
         )
@@ -157,7 +158,8 @@ final class ReceiptTables {
             recipient: recipient,
             caller: try row.text(4),
             state: state,
-            record: row.isNull(5) ? nil : NotificationRecord(encoded: try row.bytes(5))
+            record: row.isNull(5) ? nil : NotificationRecord(encoded: try row.bytes(5)),
+            backend: try row.text(6)
         )
         return (delivery, attemptLog)
     }

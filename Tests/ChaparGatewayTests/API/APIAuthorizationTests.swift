@@ -61,6 +61,7 @@ struct APIAuthorizationTests {
             open.sorted() == [
                 "GET /", "GET /healthz", "GET /readyz", "POST /v1/backends/{name}/receipts",
                 "POST /v1/backends/{name}/webhook/{secret}", "POST /v1/dashboard/session",
+                "POST /v1/receipts/{id}",
             ]
         )
     }

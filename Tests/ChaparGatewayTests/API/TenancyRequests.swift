@@ -196,6 +196,8 @@ struct TenancyRequests {
         Self("POST /v1/backends/{name}/messages/cancel", #"{"ids":["m1"]}"#),
         // The platform's signature or secret decides here, whatever key comes along.
         Self("POST /v1/backends/{name}/receipts", []), Self("POST /v1/backends/{name}/webhook/{secret}", []),
+        // The id decides here: the same answer to every id.
+        Self("POST /v1/receipts/{id}", []),
     ]
 
     /// The store in memory keeps no webhooks: ``WebhooksAPITests`` has what keys reach of them.

@@ -56,6 +56,14 @@ struct ConfigurationLoaderTests {
         #expect(throws: ConfigurationError.self) { try ConfigurationLoader.sample().load(wrong) }
     }
 
+    @Test("Only the apps that say so send receipts, each with its rate")
+    func receipts() throws {
+        let apps = "{ default: { receipts: true, receipts_per_second: 7 }, shop: { receipts: true }, forum: {} }"
+        let text = "{ apps: \(apps), backends: { ios: { kind: sample, token: x, label: y } } }"
+        let receipts = try ConfigurationLoader.sample().load(text).configuration.receipts
+        #expect(receipts.mapValues(\.perSecond) == [.default: 7, AppName(rawValue: "shop"): 500])
+    }
+
     @Test("A backend is the same as long as its kind, address and credentials are")
     func identity() throws {
         func identity(_ more: String) throws -> String {

@@ -86,6 +86,7 @@ final class DispatcherRig: Sendable {
         folder: URL? = nil,
         nodes: (any NodeExchange)? = nil,
         quotas: (any QuotaLedger)? = nil,
+        receipts: Bool = false,
         observer: any DispatchObserver = SilentObserver(),
         tracing: TraceExporter? = nil,
         logger: Logger = Logger(label: "test")
@@ -100,6 +101,7 @@ final class DispatcherRig: Sendable {
             store: store,
             devices: store,
             operations: store,
+            receipts: receipts ? ReceiptKeys(store) : nil,
             nodes: nodes,
             quotas: quotas,
             time: store.time,

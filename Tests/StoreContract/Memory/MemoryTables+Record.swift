@@ -240,7 +240,8 @@ extension MemoryTables {
                     notificationID: NotificationID(rawValue: row.notification),
                     recipient: recipient,
                     caller: notifications[row.notification]?.caller ?? "",
-                    state: state
+                    state: state,
+                    backend: row.backend
                 )
             }
             guard receipt.isFor(received(row.state)) else { continue }

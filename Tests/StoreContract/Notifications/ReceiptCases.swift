@@ -80,11 +80,15 @@ extension StoreConformance {
         StoreConformanceCase("A receipt finds no delivery that it cannot be about, told with its sender") { fixture in
             let store = try await fixture.open()
             let id = try await store.accept(.sample(store, fixture.time))
-            try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
+            let claims = try await store.claimNow()
+            let backend = claims[0].plan.backends[0]
+            try await store.acceptByPlatform(claims, "REQ-1")
             let number = ReceiptAddress(delivery: id.rawValue)
             let logEntry = Array(#"{"outcome":"receipt"}"#.utf8)
             for (isRight, word) in [(false, "unknown"), (true, "recorded")] {
-                let isFor = { @Sendable (delivery: ReceivedDelivery) in isRight && delivery.caller == "shop" }
+                let isFor = { @Sendable (delivery: ReceivedDelivery) in
+                    isRight && delivery.caller == "shop" && delivery.backend == backend
+                }
                 let entry = ReceiptEntry(number, state: .opened, logEntry: logEntry, isFor: isFor) { _ in [1] }
                 let received = try await store.record([entry])
                 try expect(received[0].word, is: word, "the answer")

@@ -19,12 +19,13 @@ package struct PayloadInspection {
         issues: inout RequestIssues
     ) {
         let isOnly = plans.count == 1 && plans[0].backends.count == 1
+        let sent = Self.sent(notification, plans, gateway, &issues)
         var checked: [String] = []
         for plan in plans {
             for name in plan.backends where !checked.contains(name) {
                 guard let backend = gateway.routing.backend(name) else { continue }
                 if !isOnly { checked.append(name) }
-                let finding = backend.check(notification, for: form)
+                let finding = backend.check(sent, for: form)
                 for fault in finding.faults {
                     if plans.contains(where: { $0.backends.first == name }) {
                         issues.add(Self.naming(name, fault))
@@ -46,6 +47,25 @@ package struct PayloadInspection {
             for warning in warnings { issues.add(warning) }
         }
         for position in warnings.indices { warnings[position] = issues.whole(warnings[position]) }
+    }
+
+    /// Returns the notification as it goes out: with the id of a receipt, where the app sends receipts.
+    private static func sent(
+        _ notification: PushNotification,
+        _ plans: [DeliveryPlan],
+        _ gateway: GatewaySnapshot,
+        _ issues: inout RequestIssues
+    ) -> PushNotification {
+        let receipts = gateway.configuration.receipts
+        guard !receipts.isEmpty, let backend = plans.first?.backends.first,
+            let app = gateway.app(ofBackend: backend), receipts[app] != nil
+        else { return notification }
+        let key = PushNotification.receiptKey
+        if notification.data[key] != nil {
+            let detail = "\"\(key)\" is reserved: it has the id with which the app reports what it received."
+            issues.add("#/content/data/\(key)", "reserved_key", detail)
+        }
+        return notification.withReceiptSample
     }
 
     /// Adds a warning once, even when several plans report it.

@@ -16,6 +16,7 @@ extension APISnapshot {
         case .streams: Admission.maximumStreams
         case .streamsPerKey: limits.streamsPerKey
         case .waitingPerKey: waitingPerKey
+        case .receiptsPerApp: receiptsPerApp
         }
     }
 }

@@ -35,6 +35,8 @@ extension DeliveryWorker {
     private func handOver(_ claimed: Claimed) async -> (WorkerBatch, [WorkerBatch.Outcome])? {
         let claims = await permitted(claimed.deliveries)
         guard !claims.isEmpty, let addresses = await addresses(of: claims) else { return nil }
+        var receipts: ReceiptMarks?
+        if settings.takesReceipts { receipts = await receiptMarks() }
         guard dependencies.store.holdsClaims(since: claimed.since) else {
             // Deliveries that another gateway has taken meanwhile remain that gateway's.
             giveBack(claims, at: dependencies.clock.reading)
@@ -46,7 +48,8 @@ extension DeliveryWorker {
             isRequest: claimed.isRequest,
             addresses: addresses,
             decode: dependencies.decode,
-            instance: dependencies.instance
+            instance: dependencies.instance,
+            receipts: receipts
         ) {
             self.record($0)
         }

@@ -23,6 +23,8 @@ final class DeliveryWorker: Sendable {
         let tokenInvalidation: TokenInvalidation
         /// The campaigns that run, as this gateway knows them; nil without campaigns.
         let campaigns: CampaignDirectory?
+        /// The keys of the ids with which apps report arrivals; nil without them.
+        let receipts: ReceiptKeys?
         let time: any TimeSource
         /// The translator between the two sides of ``time``.
         let clock: WallClock
@@ -64,6 +66,8 @@ final class DeliveryWorker: Sendable {
         var backends: [(name: String, backend: any PushBackend)] = []
         /// The shortest time that any plan waits for a failing backend before it goes to the next; nil when none does.
         var fallbackAfter: Duration?
+        /// Whether the app reports arrivals and openings, so that its messages have an id for that.
+        var takesReceipts = false
 
         /// Returns the other backends that may accept a token which one has refused, in the order of their names.
         func alternatives(to backend: String, for service: TokenService) -> [String] {

@@ -16,6 +16,8 @@ final class WorkerBatch: Sendable {
     let isRequest: Bool
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
     private let instance: UInt64
+    /// The adder of the ids of receipts; nil where the app sends none.
+    private let receipts: ReceiptMarks?
     let addresses: DeviceAddresses
     private let record: @Sendable ([Resolution]) -> Void
     /// The claims that became requests, and whether each has been reported.
@@ -57,6 +59,7 @@ final class WorkerBatch: Sendable {
         addresses: DeviceAddresses = .none,
         decode: @escaping @Sendable ([UInt8]) throws -> PushNotification,
         instance: UInt64,
+        receipts: ReceiptMarks? = nil,
         record: @escaping @Sendable ([Resolution]) -> Void
     ) {
         self.claims = claims
@@ -142,6 +145,7 @@ final class WorkerBatch: Sendable {
                 PushRequest(notification, to: [addressee], expiration: expiration(notification, claim, at: now))
             )
         }
+        if let receipts { requests = receipts.mark(requests, of: open.order.map { claims[$0] }, starts: &open.starts) }
         self.open.withLock { [open] in $0 = open }
         if !resolved.isEmpty { self.record(resolved) }
         return requests

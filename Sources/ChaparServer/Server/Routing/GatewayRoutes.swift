@@ -20,6 +20,7 @@ struct Handlers: Sendable {
     let events: EventsAPI
     let operators: OperatorAPI
     let receipts: ReceiptsAPI
+    let appReceipts: AppReceiptsAPI
     let clicks: ClicksAPI
     let topics: TopicsAPI
     let channels: ChannelsAPI
@@ -218,6 +219,10 @@ extension RouteTable {
             Route(.post, "/v1/backends/{name}/webhook/{secret}", .open) { request, values, scope throws(Problem) in
                 let secret = Secret(SyncEndpoint.decoded(values[1]))
                 return try await own.receipts.receive(request, values[0], secret: secret, scope)
+            },
+            // The credential is the id itself, which only this installation can have made.
+            Route(.post, "/v1/receipts/{id}", .open) { request, values, scope throws(Problem) in
+                try await own.appReceipts.receive(request, values[0], scope)
             },
             Route(.post, "/v1/backends/{name}/clicks", .scope(.devices)) { request, values, scope throws(Problem) in
                 try await own.clicks.receive(request, values[0], scope)

@@ -48,6 +48,7 @@ extension Handlers {
                 build: build
             ),
             receipts: ReceiptsAPI(state: state, workers: workers, admission: admission, peers: peers, logger: logger),
+            appReceipts: AppReceiptsAPI(endpoint: endpoint, metrics: metrics),
             clicks: ClicksAPI(endpoint: endpoint),
             topics: TopicsAPI(endpoint: endpoint),
             channels: ChannelsAPI(endpoint: endpoint),

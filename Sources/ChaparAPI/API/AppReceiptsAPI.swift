@@ -1,0 +1,229 @@
+internal import Foundation
+internal import HTTPTypes
+package import Hummingbird
+internal import ChaparComposition
+internal import ChaparCore
+package import ChaparDelivery
+internal import ChaparQueue
+
+/// `POST /v1/receipts/{id}`: an app's reports that a message arrived or was opened, without an API key.
+///
+/// The id is in the message's data (``ChaparCore/PushNotification/receiptKey``), and only this installation can have
+/// made it: its code is checked before anything is looked up (``ReceiptKeys``). A report that can be read is answered
+/// in the same way whether the id is forged, unknown or repeated. ``RecentReceipts`` limits ids and apps.
+package final class AppReceiptsAPI: Sendable {
+    /// The largest report, in bytes.
+    static let maximumBody = 4 << 10
+    /// The time after which a delivery that was not found is looked up once more: a phone may be faster than the commit
+    /// of the platform's answer.
+    static let earlyDelay = Duration.milliseconds(500)
+    /// The most deliveries of a notification that are searched for a token.
+    private static let largestSearch = 1_000
+
+    let endpoint: SyncEndpoint
+    private let metrics: GatewayMetrics
+    private let recent = RecentReceipts()
+
+    private var state: GatewayState { endpoint.state }
+
+    /// Makes the endpoint; `metrics` count the reports.
+    package init(endpoint: SyncEndpoint, metrics: GatewayMetrics) {
+        self.endpoint = endpoint
+        self.metrics = metrics
+    }
+
+    private enum Field: Int, RequestField {
+        case event, at, token
+        static let names = ["event", "at", "token"]
+    }
+
+    private struct Report: Sendable {
+        var event: PushEvent?
+        var at: Date?
+        /// The recipient, where the id is that of a notification.
+        var token: String?
+    }
+
+    /// Answers a report.
+    package func receive(_ request: Request, _ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
+        let report = try await read(request, scope)
+        try await take(report, id)
+        return Response(status: .noContent, headers: [.cacheControl: "no-store"])
+    }
+
+    private func take(_ report: Report, _ text: Substring) async throws(Problem) {
+        guard let event = report.event else { return }
+        let time = state.time
+        let apps = state.snapshot.configuration.receipts
+        // Without such an app not even the key is read.
+        guard !apps.isEmpty, let id = try await read(text, of: apps.keys), let settings = apps[id.app] else {
+            return metrics.forgedReceipt()
+        }
+        let key = RecentReceipts.key(id, event, report.token)
+        guard !recent.has(key, at: time.steady) else {
+            return metrics.appReceipt(of: id.app, event: event.rawValue, .repeated)
+        }
+        if let wait = recent.take(id, perSecond: settings.perSecond, at: time.steady) {
+            metrics.appReceipt(of: id.app, event: event.rawValue, .limited)
+            throw .rateLimited(.receiptsPerApp, perSecond: settings.perSecond, wait: wait)
+        }
+        let result = try await record(report, event, id)
+        recent.note(key, at: time.steady)
+        metrics.appReceipt(of: id.app, event: event.rawValue, result)
+    }
+
+    /// Returns an id's meaning; nil when it is forged or has ended.
+    private func read(
+        _ text: Substring,
+        of apps: some Sequence<AppName> & Sendable
+    ) async throws(Problem) -> ReceiptID? {
+        do throws(StoreError) {
+            return try await state.receiptKeys.read(text, of: apps, at: state.time.now)
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    // MARK: Reading
+
+    /// Reads the body, whatever its content type says: a service worker of another origin cannot name JSON's.
+    private func read(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Report {
+        try scope.allowParameters([])
+        guard !state.isDraining else { throw .draining }
+        let reader = RequestBodyReader(admission: endpoint.admission, scope, limit: Self.maximumBody)
+        return try await reader.withBody(of: request) { (bytes) throws(Problem) in
+            var report = Report()
+            var issues = RequestIssues()
+            do throws(JSONSyntaxError) {
+                try JSONScanner.scan(bytes) { (scanner) throws(JSONSyntaxError) in
+                    let isObject = try scanner.fields(Field.self, &issues, "#") {
+                        (scanner, issues, field) throws(JSONSyntaxError) in
+                        try Self.read(field, &scanner, &issues, into: &report)
+                    }
+                    if isObject, report.event == nil, issues.isEmpty {
+                        issues.add("#/event", "missing", "Write delivered or opened.")
+                    }
+                }
+            } catch {
+                throw .notJSON(error, bytes)
+            }
+            guard issues.isEmpty else { throw Problem(issues) }
+            return report
+        }
+    }
+
+    private static func read(
+        _ field: Field,
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        into report: inout Report
+    ) throws(JSONSyntaxError) {
+        switch field {
+        case .event:
+            guard let word = try scanner.identifier(&issues, "#/event", limit: 32) else { return }
+            report.event = PushEvent(rawValue: word)
+            if report.event == nil { issues.add("#/event", "unknown_event", "Write delivered or opened.") }
+        case .at:
+            guard let text = try scanner.identifier(&issues, "#/at", limit: 64) else { return }
+            report.at = RFC3339.parse(text)
+            if report.at == nil {
+                issues.add("#/at", "bad_time", "Must be an RFC 3339 time, such as 2026-11-21T08:15:30Z.")
+            }
+        case .token: report.token = try scanner.identifier(&issues, "#/token", limit: 2048)
+        }
+    }
+
+    // MARK: Recording
+
+    private func record(_ report: Report, _ event: PushEvent, _ id: ReceiptID) async throws(Problem) -> AppReceiptResult
+    {
+        do throws(StoreError) {
+            let delivery: Int64
+            switch id.subject {
+            case .delivery(let number): delivery = number
+            case .notification(let number):
+                guard let token = report.token else { return .unattributed }
+                guard let found = try await find(token, NotificationID(rawValue: number), id.app) else {
+                    return .unknown
+                }
+                delivery = found
+            }
+            var result = try await record(report, event, delivery)
+            if result == .unknown, (try? await state.time.sleep(for: Self.earlyDelay)) != nil {
+                result = try await record(report, event, delivery)
+            }
+            switch result {
+            case .unknown: return .unknown
+            case .repeated: return .repeated
+            case .recorded: return .recorded
+            }
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    private func record(
+        _ report: Report,
+        _ event: PushEvent,
+        _ delivery: Int64
+    ) async throws(StoreError) -> ReceiptResult {
+        let now = state.time.now
+        // A phone's clock may be ahead.
+        let at = min(report.at ?? now, now)
+        let receipt = DeliveryReceipt(
+            event == .opened ? .opened : .delivered,
+            reason: event.rawValue,
+            detail: "reported by the app",
+            at: at
+        )
+        let logEntry = EventJSON.receipt(receipt, backend: "app")
+        let entry = ReceiptEntry(
+            ReceiptAddress(delivery: delivery),
+            state: receipt.deliveryState,
+            logEntry: logEntry
+        ) { delivery in
+            // By its backend a webhook knows the app.
+            let backend = delivery.backend.isEmpty ? "app" : delivery.backend
+            return EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
+        }
+        return try await state.store.record([entry]).first ?? .unknown
+    }
+
+    /// Returns the delivery of a notification that went to a token, to the device that has it, or to the platform's own
+    /// id; nil when there is none.
+    private func find(
+        _ token: String,
+        _ notification: NotificationID,
+        _ app: AppName
+    ) async throws(StoreError) -> Int64? {
+        if let search = state.search, let device = try await device(having: token, app) {
+            let keys = [SearchKey.device(device.id)] + (device.user.map { [SearchKey.user($0)] } ?? [])
+            let look = SearchLook(
+                .keys(keys),
+                from: notification.rawValue,
+                before: notification.delivery(at: NotificationIntake.maximumDeliveries),
+                limit: 1,
+                rows: Self.largestSearch
+            )
+            let page = try await search.search(look) { found in
+                found.notification == notification && DeviceEventsAPI.canBe(device, found.delivery.recipient)
+            }
+            if let found = page.found.first { return found.delivery.id }
+        }
+        return try await state.store.deliveries(of: notification, after: nil, limit: Self.largestSearch).first { one in
+            switch one.recipient {
+            case .token(let own): own.value == token
+            case .platformID(let own): own == token
+            case .device, .user, .topic, .tags, .everyone: false
+            }
+        }?.id
+    }
+
+    private func device(having token: String, _ app: AppName) async throws(StoreError) -> Device? {
+        for service in state.snapshot.services(of: app) {
+            let token = DeviceToken(token, service: TokenService(rawValue: service))
+            if let device = try await state.devices.device(having: token, in: app) { return device }
+        }
+        return nil
+    }
+}

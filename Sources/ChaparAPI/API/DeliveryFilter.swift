@@ -29,6 +29,8 @@ struct DeliveryFilter: Sendable {
     private static let indexed = "id, user, device, reference, or state with failed, expired and unknown only"
 
     private var ids: [NotificationID] = []
+    /// Of the ids that are campaigns the number below which their deliveries are.
+    private var campaignEnds: [NotificationID: Int64] = [:]
     private var user: String?
     private var device: String?
     private var reference: String?
@@ -193,6 +195,38 @@ struct DeliveryFilter: Sendable {
     /// Whether it is searched by an index that lacks deliveries from before it was made.
     var usesIndex: Bool { if case .all = source { false } else { true } }
 
+    /// Whether it chooses single deliveries of a notification.
+    var choosesDeliveries: Bool {
+        user != nil || device != nil || !states.isEmpty || isDead || backends != nil || !reasons.isEmpty
+    }
+
+    /// Returns the filter with the spans of those of its ids that are campaigns: their deliveries belong to the
+    /// notifications that windows made, from the campaign's own id until it ended.
+    func findingCampaigns(_ store: (any CampaignStore)?) async throws(StoreError) -> DeliveryFilter {
+        guard let store else { return self }
+        var filter = self
+        for id in Set(ids) {
+            guard let campaign = try await store.campaign(id) else { continue }
+            // The clock of another gateway may be ahead of the one that ended it.
+            let end = campaign.endedAt.map { NotificationID(firstAt: $0.addingTimeInterval(3_600)).rawValue }
+            filter.campaignEnds[id] = end ?? .max
+        }
+        return filter
+    }
+
+    /// Returns spans that have the same numbers and do not overlap, the highest first.
+    private static func merged(_ spans: [(from: Int64, before: Int64)]) -> [(from: Int64, before: Int64)] {
+        var merged: [(from: Int64, before: Int64)] = []
+        for span in spans.sorted(by: { $0.before > $1.before }) {
+            if let last = merged.last, span.before > last.from {
+                merged[merged.count - 1].from = min(last.from, span.from)
+            } else {
+                merged.append(span)
+            }
+        }
+        return merged
+    }
+
     /// Returns the parts of the store to search, the newest first.
     func looks(_ now: TimeReading, before: Int64?, onePerNotification: Bool) -> [SearchLook] {
         let from = since.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? 0
@@ -201,12 +235,10 @@ struct DeliveryFilter: Sendable {
         if !ids.isEmpty {
             // The deliveries of a notification have the numbers from its own on, and end before those of the next one.
             let most = Int64(NotificationIntake.maximumDeliveries)
-            var bound = end
-            spans = Set(ids).sorted(by: >).map { id in
-                let span = (max(from, id.rawValue), min(bound, id.rawValue.adding(clamping: most)))
-                bound = min(bound, id.rawValue)
-                return span
+            spans = Set(ids).map { id in
+                (max(from, id.rawValue), min(end, campaignEnds[id] ?? id.rawValue.adding(clamping: most)))
             }
+            spans = Self.merged(spans.filter { $0.from < $0.before })
         }
         return spans.filter { $0.from < $0.before }.map { span in
             SearchLook(source, from: span.from, before: span.before, onePerNotification: onePerNotification)
@@ -218,7 +250,7 @@ struct DeliveryFilter: Sendable {
     /// The costly part, which reads the attempts, comes last.
     func wants(_ found: FoundDelivery, for caller: Caller) -> Bool {
         let delivery = found.delivery
-        if !ids.isEmpty, !ids.contains(found.notification) { return false }
+        if !ids.isEmpty, !ids.contains(found.shownID) { return false }
         if let device, delivery.recipient != .device(device) { return false }
         if let reference, found.record.reference != reference { return false }
         if !states.isEmpty, !states.contains(delivery.state) { return false }

@@ -32,8 +32,9 @@ package struct StatusAPI: Sendable {
     package func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         guard let stored = try await findUnlessCampaign(id, scope) else {
-            if let campaign = try await campaigns.find(try Self.id(id), scope) {
-                return try await campaigns.show(campaign)
+            if let campaign = try await campaigns.find(try Self.id(id), scope, toRead: true) {
+                let showsContent = scope.caller.mayRead(contentsOf: campaign.caller)
+                return try await campaigns.show(campaign, showsContent: showsContent)
             }
             throw Self.unknown(id)
         }
@@ -152,7 +153,7 @@ package struct StatusAPI: Sendable {
         _ scope: RequestScope
     ) async throws(Problem) -> (NotificationRecord, caller: String, [CampaignDelivery], next: Int64?) {
         guard let stored = try await findUnlessCampaign(text, scope) else {
-            guard let campaign = try await campaigns.find(id, scope) else { throw Self.unknown(text) }
+            guard let campaign = try await campaigns.find(id, scope, toRead: true) else { throw Self.unknown(text) }
             var (found, last, rows): ([CampaignDelivery], Int64?, Int) = ([], after, 0)
             while true {
                 let size = states == nil ? limit - found.count : Self.largestPage

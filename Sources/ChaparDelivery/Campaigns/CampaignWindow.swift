@@ -91,7 +91,7 @@ struct CampaignWindow {
             if !open.hasRoom(for: found) {
                 parts.add(&open, campaign, notification, now, makeID)
             }
-            open.add(.device(subject.device.id), found)
+            open.add(subject.device, found)
             parts.reached += 1
         }
         parts.add(&open, campaign, notification, now, makeID)
@@ -104,6 +104,8 @@ private struct Open {
     private static let mostPlans = 255
 
     private(set) var recipients: [Recipient] = []
+    /// The user of each recipient, by whom a search finds it.
+    private(set) var users: [String?] = []
     private(set) var planOf: [UInt8] = []
     private(set) var plans: [DeliveryPlan] = []
 
@@ -112,14 +114,15 @@ private struct Open {
         plans.count + (found.isFanOut ? found.plan.backends.count : 1) <= Self.mostPlans
     }
 
-    mutating func add(_ recipient: Recipient, _ found: RoutingTable.Routing) {
+    mutating func add(_ device: Device, _ found: RoutingTable.Routing) {
         let wanted =
             found.isFanOut
             ? found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) } : [found.plan]
         for plan in wanted {
             let place = plans.firstIndex(of: plan) ?? plans.count
             if place == plans.count { plans.append(plan) }
-            recipients.append(recipient)
+            recipients.append(.device(device.id))
+            users.append(device.user)
             planOf.append(UInt8(clamping: place))
         }
     }
@@ -143,19 +146,19 @@ extension CampaignWindow.Parts {
             first: campaign.enqueued.adding(clamping: Int64(enqueued)),
             keepsAll: campaign.keepsAll
         )
-        notifications.append(
-            NewNotification(
-                id: makeID(open.recipients.count),
-                notification: notification,
-                record: record,
-                recipients: open.recipients,
-                planOf: open.plans.count > 1 ? open.planOf : [],
-                caller: campaign.caller,
-                expiresAt: campaign.expiresAt,
-                collapseID: campaign.collapseID,
-                event: []
-            )
+        var new = NewNotification(
+            id: makeID(open.recipients.count),
+            notification: notification,
+            record: record,
+            recipients: open.recipients,
+            planOf: open.plans.count > 1 ? open.planOf : [],
+            caller: campaign.caller,
+            expiresAt: campaign.expiresAt,
+            collapseID: campaign.collapseID,
+            event: []
         )
+        if open.users.contains(where: { $0 != nil }) { new.users = open.users }
+        notifications.append(new)
         enqueued += open.recipients.count
         open = Open()
     }

@@ -114,7 +114,7 @@ extension CampaignPace {
             let detail = "The time to live ends before the span does: raise options.ttl, or shorten it."
             issues.add("#/pace/over", "over_beyond_ttl", detail)
         }
-        let waits = waves.reduce(0) { $0.adding(clamping: $1.pause) }
+        let waits = waves.reduce(Int64(0)) { $0.adding(clamping: $1.pause) }
         if waits > 0, begin.addingTimeInterval(TimeInterval(waits)) >= end {
             let detail = "The time to live ends before the waits of the waves do: raise options.ttl, or shorten them."
             issues.add("#/pace/waves", "waves_beyond_ttl", detail)

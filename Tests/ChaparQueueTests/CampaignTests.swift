@@ -99,6 +99,29 @@ struct CampaignTests {
         }
     }
 
+    @Test("A span is filled evenly where the audience lies at the end of the registry, also over restarts")
+    func spanAtTheEnd() {
+        var campaign = Self.campaign(CampaignPace(over: 60))
+        campaign.expected = 600
+        let (first, bound): (Int64, Int64) = (119_400, 120_000)
+        var made = Array(repeating: 0, count: 7)
+        for step in 0..<700 {
+            let now = Date(millisecondsSince1970: Self.start.millisecondsSince1970 + Int64(step) * 100)
+            guard case .window(let most) = campaign.next(at: now, node: "a", load: CampaignLoad(), bound: 20_000) else {
+                continue
+            }
+            campaign.begin(at: now, bound: bound)
+            let begin = max(campaign.cursor, first)
+            let end = min(bound, begin + Int64(most))
+            let count = Int(end - begin)
+            campaign.count(upTo: end, matched: count, reached: count, enqueued: count, skipped: [:])
+            made[step / 100] += count
+            campaign = Campaign(encoded: campaign.encoded, version: campaign.version) ?? campaign
+        }
+        #expect(made.reduce(0, +) == 600)
+        for part in 0..<6 { #expect(abs(made[part] - 100) <= 20, "ten seconds \(part)") }
+    }
+
     @Test("A pause makes nothing due, and a change of the pace keeps the fraction")
     func pauseAndPace() {
         var campaign = Self.campaign(CampaignPace(perMinute: 60))
@@ -177,7 +200,7 @@ struct CampaignTests {
         #expect((0..<3).map(pace.buckets) == [0..<100, 100..<2_000, 2_000..<10_000])
         var sizes = [0, 0, 0]
         for number in 0..<20_000 {
-            let bucket = CampaignPace.bucket(of: "device-\(number)")
+            let bucket = AudiencePlan.bucket(of: "device-\(number)")
             for pass in 0..<3 where pace.buckets(ofPass: pass).contains(bucket) { sizes[pass] += 1 }
         }
         #expect(sizes.reduce(0, +) == 20_000)

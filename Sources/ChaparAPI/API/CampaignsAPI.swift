@@ -39,18 +39,19 @@ package struct CampaignsAPI: Sendable {
 
     // MARK: Reading
 
-    /// Returns a campaign that the caller may see, or, when it is only to be read, find; nil without one.
+    /// Returns a campaign that the caller may see; nil when there is none with the id.
+    ///
+    /// What `read_all` finds may only be read.
     func find(
         _ id: NotificationID,
         _ scope: RequestScope,
-        isChanged: Bool = true
+        toRead: Bool = false
     ) async throws(Problem) -> Campaign? {
         guard let campaigns = state.store.abilities.campaigns else { return nil }
         do throws(StoreError) {
             guard let campaign = try await campaigns.campaign(id) else { return nil }
-            let isShown =
-                isChanged ? scope.caller.maySee(sender: campaign.caller) : mayFind(campaign, scope.caller)
-            return isShown ? campaign : nil
+            let isFound = toRead ? mayFind(campaign, scope) : scope.caller.maySee(sender: campaign.caller)
+            return isFound ? campaign : nil
         } catch {
             throw Problem(error)
         }
@@ -58,10 +59,10 @@ package struct CampaignsAPI: Sendable {
 
     /// Whether the caller may find a campaign: one that it may see, and with the scope `read_all` one of an app all of
     /// whose backends it may use, since its deliveries may go through any.
-    private func mayFind(_ campaign: Campaign, _ caller: Caller) -> Bool {
-        if caller.maySee(sender: campaign.caller) { return true }
-        return caller.has(.readAll) && caller.mayUse(app: campaign.app)
-            && state.snapshot.backends(of: campaign.app).allSatisfy { caller.mayUse(backend: $0.name) }
+    private func mayFind(_ campaign: Campaign, _ scope: RequestScope) -> Bool {
+        if scope.caller.maySee(sender: campaign.caller) { return true }
+        return scope.caller.has(.readAll) && scope.caller.mayUse(app: campaign.app)
+            && scope.snapshot.mayUseWhole(campaign.app, scope.caller)
     }
 
     /// Answers with a campaign and the number of its deliveries in each state.
@@ -76,14 +77,11 @@ package struct CampaignsAPI: Sendable {
         let showsContent = scope.caller.mayRead(contentsOf: campaign.caller)
         return Response.json { [counts] writer in
             Self.write(campaign, counts, at: now, showsContent: showsContent, to: &writer)
-            guard showsContent else { return }
-            writer.name("notification")
-            writer.raw(campaign.record.content)
         }
     }
 
     /// Answers with campaigns, the newest first, one page at a time; without their counts, which take a look at each
-    /// delivery.
+    /// delivery, and for the same reason without the states of large ones that are over.
     package func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
@@ -94,8 +92,10 @@ package struct CampaignsAPI: Sendable {
             }
             before = id
         }
-        var found: [Campaign] = []
+        var found: [(campaign: Campaign, state: DeliveryState?)] = []
         var hasMore = true
+        var rows = Int64(SearchAPI.mostRows)
+        let now = state.clock.reading
         do throws(StoreError) {
             // Those of other senders are left out; the page is filled from older ones.
             for _ in 0..<20 where found.count < limit && hasMore {
@@ -103,22 +103,31 @@ package struct CampaignsAPI: Sendable {
                     try await state.store.abilities.campaigns?.campaigns(before: before, limit: Self.largestPage) ?? []
                 for campaign in page where found.count < limit {
                     before = campaign.id
-                    if mayFind(campaign, scope.caller) { found.append(campaign) }
+                    guard mayFind(campaign, scope) else { continue }
+                    guard Self.isSummed(campaign) else {
+                        found.append((campaign, Self.state(of: campaign, [:], at: now.steady)))
+                        continue
+                    }
+                    rows = rows.subtracting(clamping: campaign.enqueued)
+                    var counts: [DeliveryState: Int]?
+                    if rows >= 0 { counts = try await state.store.abilities.campaigns?.counts(of: campaign.id) }
+                    found.append((campaign, counts.map { Self.state(of: campaign, $0, at: now.steady) }))
                 }
                 hasMore = page.count == Self.largestPage || page.last.map { $0.id != before } ?? false
             }
         } catch {
             throw Problem(error)
         }
-        let now = state.clock.reading
         let next = hasMore ? before : nil
         return Response.json { [found] writer in
             writer.name("items")
             writer.beginArray()
-            for campaign in found {
+            for (campaign, state) in found {
                 writer.beginObject()
+                writer.field("id", campaign.id.description)
+                writer.field("status", state?.rawValue)
                 let showsContent = scope.caller.mayRead(contentsOf: campaign.caller)
-                Self.write(campaign, nil, at: now, showsContent: showsContent, to: &writer)
+                Self.writeShared(campaign, at: now, showsContent: showsContent, to: &writer)
                 writer.endObject()
             }
             writer.endArray()
@@ -263,26 +272,37 @@ package struct CampaignsAPI: Sendable {
 
     // MARK: Answers
 
-    /// Writes the members about a campaign; `counts` has the number of its deliveries in each state, nil for none.
-    private static func write(
+    /// Writes the members of a campaign; `counts` has the number of its deliveries in each state.
+    static func write(
         _ campaign: Campaign,
-        _ counts: [DeliveryState: Int]?,
+        _ counts: [DeliveryState: Int],
         at now: TimeReading,
-        showsContent: Bool = true,
+        showsContent: Bool,
         to writer: inout JSONWriter
     ) {
         writer.field("id", campaign.id.description)
-        writer.field("status", state(of: campaign, counts ?? [:], at: now.steady).rawValue)
-        if let counts {
-            writer.name("counts")
-            writer.beginObject()
-            for state in DeliveryState.allCases {
-                guard let count = counts[state], count > 0 else { continue }
-                writer.name(state.rawValue)
-                writer.integer(count)
-            }
-            writer.endObject()
+        writer.field("status", state(of: campaign, counts, at: now.steady).rawValue)
+        writer.name("counts")
+        writer.beginObject()
+        for state in DeliveryState.allCases {
+            guard let count = counts[state], count > 0 else { continue }
+            writer.name(state.rawValue)
+            writer.integer(count)
         }
+        writer.endObject()
+        writeShared(campaign, at: now, showsContent: showsContent, to: &writer)
+        guard showsContent else { return }
+        writer.name("notification")
+        writer.raw(campaign.record.content)
+    }
+
+    /// Writes what a list has of a campaign, too.
+    private static func writeShared(
+        _ campaign: Campaign,
+        at now: TimeReading,
+        showsContent: Bool,
+        to writer: inout JSONWriter
+    ) {
         writer.field("recipients", Int(clamping: campaign.enqueued))
         writer.name("audience")
         writer.beginObject()
@@ -330,6 +350,11 @@ package struct CampaignsAPI: Sendable {
     private static func write(_ number: Double?, as name: StaticString, to writer: inout JSONWriter) {
         guard let number else { return }
         if let whole = Int64(exactly: number) { writer.field(name, whole) } else { writer.field(name, number) }
+    }
+
+    /// Whether the state of a campaign is the sum of those of its deliveries: it is over, and has some.
+    private static func isSummed(_ campaign: Campaign) -> Bool {
+        (campaign.endedAt != nil || campaign.phase != .running) && campaign.enqueued > 0
     }
 
     /// Returns the state of a campaign in the words of deliveries: what goes on, or else the best that any reached.

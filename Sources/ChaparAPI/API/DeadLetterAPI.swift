@@ -15,6 +15,8 @@ package struct DeadLetterAPI: Sendable {
     /// The most deliveries that one request handles.
     private static let mostDeliveries = 1_000
     private static let maximumBody = 64 << 10
+    /// The highest place of a delivery: a campaign has more of them than any other notification.
+    private static let highestPlace = Int(Int32.max)
     /// The longest time of one request, in seconds; the cursor continues.
     private static let longest: TimeInterval = 20
     /// The caller of the idempotency keys of resends: no API key can have this name.
@@ -163,7 +165,7 @@ package struct DeadLetterAPI: Sendable {
                     }
                 case .delivery:
                     place = try scanner.integer(
-                        in: 0...NotificationIntake.maximumDeliveries,
+                        in: 0...Self.highestPlace,
                         &issues,
                         pointer + "/delivery"
                     )
@@ -182,6 +184,45 @@ package struct DeadLetterAPI: Sendable {
             issues.add("#/deliveries", "invalid", "Name 1 to \(mostDeliveries) deliveries; these are \(count).")
         }
         return isArray ? places : nil
+    }
+
+    /// Finds the numbers of campaigns' deliveries, which are those of the notifications that windows made.
+    private struct CampaignParts {
+        /// The most notifications of a campaign that are looked at; deliveries after them are not found.
+        private static let most = 100_000
+        private static let page = 1_000
+
+        private let store: (any CampaignStore)?
+        /// The notifications of each campaign that was named, in order; nil for an id of another notification.
+        private var known: [NotificationID: [StoredPart]?] = [:]
+
+        init(_ store: (any CampaignStore)?) { self.store = store }
+
+        /// Returns the number of a delivery; nil when the campaign has none at the place.
+        mutating func number(of place: DeliveryPlace) async throws(StoreError) -> Int64? {
+            guard let parts = try await parts(of: place.notification) else { return place.number }
+            let index = Int64(place.index)
+            guard let part = parts.last(where: { $0.place <= index }) else { return nil }
+            let offset = index.subtracting(clamping: part.place)
+            return offset < Int64(part.count) ? part.id.delivery(at: offset) : nil
+        }
+
+        private mutating func parts(of id: NotificationID) async throws(StoreError) -> [StoredPart]? {
+            if let known = known[id] { return known }
+            guard let store, try await store.campaign(id) != nil else {
+                known[id] = .some(nil)
+                return nil
+            }
+            var parts: [StoredPart] = []
+            while parts.count < Self.most {
+                let after = parts.last.map { $0.id.delivery(at: $0.count - 1) }
+                let more = try await store.parts(of: id, after: after, limit: Self.page, onlyOpen: false)
+                parts += more
+                guard more.count == Self.page else { break }
+            }
+            known[id] = parts
+            return parts
+        }
     }
 
     // MARK: The selection
@@ -205,10 +246,15 @@ package struct DeadLetterAPI: Sendable {
         var selection = Selection()
         if let places = order.places {
             do throws(StoreError) {
+                var parts = CampaignParts(state.store.abilities.campaigns)
                 for place in Set(places).sorted(by: { $0.number > $1.number }) {
-                    let (number, end) = (place.number, place.number.adding(clamping: 1))
-                    let page = try await search.search(SearchLook(from: number, before: end, limit: 1)) {
-                        $0.notification == place.notification && caller.maySee(sender: $0.caller)
+                    guard let number = try await parts.number(of: place) else {
+                        selection.missing += 1
+                        continue
+                    }
+                    let look = SearchLook(from: number, before: number.adding(clamping: 1), limit: 1)
+                    let page = try await search.search(look) {
+                        $0.shownID == place.notification && caller.maySee(sender: $0.caller)
                     }
                     if page.found.isEmpty { selection.missing += 1 }
                     selection.found += page.found
@@ -453,12 +499,11 @@ package struct DeadLetterAPI: Sendable {
         let dueAt = order.perMinute != nil && due > accepted ? due : nil
         var record = found.record
         (record.content, record.plans, record.acceptedAt) = (content, [found.plan], accepted)
-        record.resendOf = found.place
-        // It is a notification of its own, also where the old one was a part of a message to an audience.
+        // A resend is a message of its own: what its campaign becomes, such as cancelled, is not about it.
         record.partOf = nil
+        record.resendOf = DeliveryPlace(notification: found.shownID, index: Int(clamping: found.shownPlace))
         // It goes on with the trace of what it sends again; the trace of this request is a link.
-        let shown = found.record.partOf.map { NotificationID(rawValue: $0.campaign) } ?? found.notification
-        record.trace = found.record.trace?.child(of: shown) ?? state.tracing.context(trace)
+        record.trace = found.record.trace?.child(of: found.shownID) ?? state.tracing.context(trace)
         let id = state.store.makeID(recipients: 1)
         let time = reading.wall(accepted)
         var new = NewNotification(

@@ -28,8 +28,9 @@ struct DeliveryFilter: Sendable {
     /// The names that the store has an index for; `state` and `dead` count when they mean bad ends only.
     private static let indexed = "id, user, device, reference, or state with failed, expired and unknown only"
 
-    /// The notifications; one to an audience stands for what its windows made.
-    private(set) var ids: Set<NotificationID> = []
+    private var ids: Set<NotificationID> = []
+    /// Of the ids that are campaigns the number below which their deliveries are.
+    private var campaignEnds: [NotificationID: Int64] = [:]
     private var user: String?
     private var device: String?
     private var reference: String?
@@ -197,47 +198,54 @@ struct DeliveryFilter: Sendable {
     /// Whether it is searched by an index that lacks deliveries from before it was made.
     var usesIndex: Bool { if case .all = source { false } else { true } }
 
-    /// Returns the parts of the store to search, the newest first.
-    ///
-    /// `campaigns` has those of the ids that belong to an audience, each with the time after which nothing is a part of
-    /// it; nil while it goes on.
-    func looks(
-        _ now: TimeReading,
-        before: Int64?,
-        onePerNotification: Bool,
-        campaigns: [NotificationID: Date?] = [:]
-    ) -> [SearchLook] {
-        let from = since.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? 0
-        let end = min(until.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? .max, before ?? .max)
-        var spans: [Range<Int64>] = ids.isEmpty && from < end ? [from..<end] : []
-        for id in ids.sorted(by: >) {
-            var bound = id.rawValue.adding(clamping: Int64(NotificationIntake.maximumDeliveries))
-            if let over = campaigns[id] { bound = over.map { NotificationID(firstAt: $0).rawValue } ?? .max }
-            let span = max(from, id.rawValue)..<max(from, id.rawValue, min(end, bound))
-            guard !span.isEmpty else { continue }
-            // Parts that overlap are one: each delivery is read once.
-            var (lowest, highest) = (span.lowerBound, span.upperBound)
-            spans.removeAll { other in
-                guard other.overlaps(lowest..<highest) else { return false }
-                (lowest, highest) = (min(lowest, other.lowerBound), max(highest, other.upperBound))
-                return true
-            }
-            spans.append(lowest..<highest)
-        }
-        return spans.map { span in
-            SearchLook(
-                source,
-                from: span.lowerBound,
-                before: span.upperBound,
-                onePerNotification: onePerNotification
-            )
-        }
+    /// Whether it chooses single deliveries of a notification.
+    var choosesDeliveries: Bool {
+        user != nil || device != nil || !states.isEmpty || isDead || backends != nil || !reasons.isEmpty
     }
 
-    /// Whether a delivery belongs to a notification of the ids, or to a window of one.
-    private func names(_ found: FoundDelivery) -> Bool {
-        ids.contains(found.notification)
-            || found.record.partOf.map { ids.contains(NotificationID(rawValue: $0.campaign)) } ?? false
+    /// Returns the filter with the spans of those of its ids that are campaigns: their deliveries belong to the
+    /// notifications that windows made, from the campaign's own id until it ended.
+    func findingCampaigns(_ store: (any CampaignStore)?) async throws(StoreError) -> DeliveryFilter {
+        guard let store else { return self }
+        var filter = self
+        for id in ids {
+            guard let campaign = try await store.campaign(id) else { continue }
+            // The clock of another gateway may be ahead of the one that ended it.
+            let end = campaign.endedAt.map { NotificationID(firstAt: $0.addingTimeInterval(3_600)).rawValue }
+            filter.campaignEnds[id] = end ?? .max
+        }
+        return filter
+    }
+
+    /// Returns spans that have the same numbers and do not overlap, the highest first.
+    private static func merged(_ spans: [(from: Int64, before: Int64)]) -> [(from: Int64, before: Int64)] {
+        var merged: [(from: Int64, before: Int64)] = []
+        for span in spans.sorted(by: { $0.before > $1.before }) {
+            if let last = merged.last, span.before > last.from {
+                merged[merged.count - 1].from = min(last.from, span.from)
+            } else {
+                merged.append(span)
+            }
+        }
+        return merged
+    }
+
+    /// Returns the parts of the store to search, the newest first.
+    func looks(_ now: TimeReading, before: Int64?, onePerNotification: Bool) -> [SearchLook] {
+        let from = since.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? 0
+        let end = min(until.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? .max, before ?? .max)
+        var spans = [(from: from, before: end)]
+        if !ids.isEmpty {
+            // The deliveries of a notification have the numbers from its own on, and end before those of the next one.
+            let most = Int64(NotificationIntake.maximumDeliveries)
+            spans = ids.map { id in
+                (max(from, id.rawValue), min(end, campaignEnds[id] ?? id.rawValue.adding(clamping: most)))
+            }
+            spans = Self.merged(spans.filter { $0.from < $0.before })
+        }
+        return spans.filter { $0.from < $0.before }.map { span in
+            SearchLook(source, from: span.from, before: span.before, onePerNotification: onePerNotification)
+        }
     }
 
     /// Whether a delivery is wanted by the caller, who may see it.
@@ -245,7 +253,7 @@ struct DeliveryFilter: Sendable {
     /// The costly part, which reads the attempts, comes last.
     func wants(_ found: FoundDelivery, for caller: Caller) -> Bool {
         let delivery = found.delivery
-        if !ids.isEmpty, !names(found) { return false }
+        if !ids.isEmpty, !ids.contains(found.shownID) { return false }
         if let device, delivery.recipient != .device(device) { return false }
         if let reference, found.record.reference != reference { return false }
         if !states.isEmpty, !states.contains(delivery.state) { return false }

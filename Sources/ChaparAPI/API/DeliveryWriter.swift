@@ -51,8 +51,8 @@ struct DeliveryWriter {
 
     /// Writes a delivery with what identifies it outside of its notification.
     func write(_ found: FoundDelivery, for caller: Caller, to writer: inout JSONWriter) {
-        write(found.delivery, place: found.notification.place(of: found.delivery.id), to: &writer) { writer in
-            writer.field("notification", found.notification.description)
+        write(found.delivery, place: found.shownPlace, to: &writer) { writer in
+            writer.field("notification", found.shownID.description)
             writer.name("created_at")
             RFC3339.write(now.wall(found.record.acceptedAt), to: &writer)
             if !found.caller.isEmpty { writer.field("caller", found.caller) }

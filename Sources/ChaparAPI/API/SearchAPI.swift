@@ -42,7 +42,8 @@ package struct SearchAPI: Sendable {
             scope
         )
         try filter.requireSpan()
-        let page = try await page(filter, scope, onePerNotification: true)
+        let campaigns = OnePerCampaign(filter)
+        let page = try await page(filter, scope, onePerNotification: true) { campaigns.takes($0) }
         let stored = try await notifications(page.found)
         let now = state.clock.reading
         return audited(filter, scope, capacity: 768 * stored.count) { writer in
@@ -100,10 +101,13 @@ package struct SearchAPI: Sendable {
         var parameters = ["user": name]
         if let own = scope.parameter("app") { parameters["app"] = own }
         let filter = try DeliveryFilter(parameters: parameters, beside: [], of: "user", scope)
-        let page =
-            scope.caller.has(.read)
-            ? try await find(filter, before: nil, limit: Self.lastMessages, onePerNotification: true, scope.caller)
-            : FoundPage()
+        var page = FoundPage()
+        if scope.caller.has(.read) {
+            let (most, campaigns) = (Self.lastMessages, OnePerCampaign(filter))
+            page = try await find(filter, before: nil, limit: most, onePerNotification: true, scope.caller) {
+                campaigns.takes($0)
+            }
+        }
         guard !devices.isEmpty || !labels.isEmpty || !page.found.isEmpty else {
             throw .notFound("There is no device, no tag and no message of this user that the API key may see.")
         }
@@ -234,7 +238,8 @@ package struct SearchAPI: Sendable {
     private func page(
         _ filter: DeliveryFilter,
         _ scope: RequestScope,
-        onePerNotification: Bool
+        onePerNotification: Bool,
+        _ isTaken: @escaping @Sendable (FoundDelivery) -> Bool = { _ in true }
     ) async throws(Problem) -> FoundPage {
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
         let place = try filter.place(of: scope.parameter("cursor"))
@@ -243,7 +248,8 @@ package struct SearchAPI: Sendable {
             before: place?.before,
             limit: limit,
             onePerNotification: onePerNotification,
-            scope.caller
+            scope.caller,
+            isTaken
         )
     }
 
@@ -260,13 +266,8 @@ package struct SearchAPI: Sendable {
         let now = state.clock.reading
         var page = FoundPage()
         do throws(StoreError) {
-            let looks = filter.looks(
-                now,
-                before: before,
-                onePerNotification: onePerNotification,
-                campaigns: try await campaigns(filter.ids)
-            )
-            for var look in looks {
+            let filter = try await filter.findingCampaigns(state.store.abilities.campaigns)
+            for var look in filter.looks(now, before: before, onePerNotification: onePerNotification) {
                 look.limit = limit - page.found.count
                 look.rows = Self.mostRows
                 let part = try await search.search(look) { filter.wants($0, for: caller) && isTaken($0) }
@@ -290,24 +291,55 @@ package struct SearchAPI: Sendable {
         return page
     }
 
-    /// Returns those of the ids that belong to an audience, each with the time after which it has no further window.
-    private func campaigns(_ ids: Set<NotificationID>) async throws(StoreError) -> [NotificationID: Date?] {
-        guard let campaigns = state.store.abilities.campaigns else { return [:] }
-        var found: [NotificationID: Date?] = [:]
-        for id in ids {
-            guard let campaign = try await campaigns.campaign(id) else { continue }
-            // The clocks of several gateways differ by less.
-            found.updateValue(campaign.endedAt?.addingTimeInterval(60), forKey: id)
+    /// A notification as an answer lists it.
+    private enum Listed: Sendable {
+        case notification(StoredNotification)
+        /// One to an audience, with the number of its deliveries in each state.
+        case campaign(Campaign, [DeliveryState: Int])
+
+        var caller: String {
+            switch self {
+            case .notification(let stored): stored.caller
+            case .campaign(let campaign, _): campaign.caller
+            }
         }
-        return found
     }
 
-    private func notifications(_ found: [FoundDelivery]) async throws(Problem) -> [StoredNotification] {
-        var all: [StoredNotification] = []
+    /// Takes one delivery of each campaign: those of the notifications that its windows made are one for its sender.
+    ///
+    /// A filter that chooses no deliveries finds it by the first of them; any other by the newest, on each page that
+    /// has one.
+    private final class OnePerCampaign: Sendable {
+        private let choosesDeliveries: Bool
+        /// The delivery that was taken, by the campaign.
+        private let taken = Mutex<[Int64: Int64]>([:])
+
+        init(_ filter: DeliveryFilter) { choosesDeliveries = filter.choosesDeliveries }
+
+        func takes(_ found: FoundDelivery) -> Bool {
+            guard let part = found.record.partOf else { return true }
+            guard choosesDeliveries || part.first == 0 else { return false }
+            return taken.withLock { taken in
+                let first = taken[part.campaign] ?? found.delivery.id
+                taken[part.campaign] = first
+                return first == found.delivery.id
+            }
+        }
+    }
+
+    private func notifications(_ found: [FoundDelivery]) async throws(Problem) -> [Listed] {
+        var all: [Listed] = []
         do throws(StoreError) {
             for one in found {
                 // One that was erased or purged meanwhile is left out.
-                if let stored = try await state.store.notification(one.notification) { all.append(stored) }
+                if one.record.partOf != nil {
+                    guard let campaigns = state.store.abilities.campaigns,
+                        let campaign = try await campaigns.campaign(one.shownID)
+                    else { continue }
+                    all.append(.campaign(campaign, try await campaigns.counts(of: campaign.id)))
+                } else if let stored = try await state.store.notification(one.notification) {
+                    all.append(.notification(stored))
+                }
             }
         } catch {
             throw Problem(error)
@@ -318,16 +350,22 @@ package struct SearchAPI: Sendable {
     // MARK: Writing
 
     private static func write(
-        _ notifications: [StoredNotification],
+        _ notifications: [Listed],
         at now: TimeReading,
         for caller: Caller,
         to writer: inout JSONWriter
     ) {
         writer.name("items")
         writer.beginArray()
-        for stored in notifications {
+        for listed in notifications {
+            let showsContent = caller.mayRead(contentsOf: listed.caller)
             writer.beginObject()
-            StatusAPI.write(stored, at: now, showsContent: caller.mayRead(contentsOf: stored.caller), to: &writer)
+            switch listed {
+            case .notification(let stored):
+                StatusAPI.write(stored, at: now, showsContent: showsContent, to: &writer)
+            case .campaign(let campaign, let counts):
+                CampaignsAPI.write(campaign, counts, at: now, showsContent: showsContent, to: &writer)
+            }
             writer.endObject()
         }
         writer.endArray()

@@ -32,7 +32,7 @@ package struct StatusAPI: Sendable {
     package func show(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         guard let stored = try await findUnlessCampaign(id, scope) else {
-            if let campaign = try await campaigns.find(try Self.id(id), scope, isChanged: false) {
+            if let campaign = try await campaigns.find(try Self.id(id), scope, toRead: true) {
                 return try await campaigns.show(campaign, scope)
             }
             throw Self.unknown(id)
@@ -153,7 +153,7 @@ package struct StatusAPI: Sendable {
         _ scope: RequestScope
     ) async throws(Problem) -> (NotificationRecord, caller: String, [CampaignDelivery], next: Int64?) {
         guard let stored = try await findUnlessCampaign(text, scope) else {
-            guard let campaign = try await campaigns.find(id, scope, isChanged: false) else { throw Self.unknown(text) }
+            guard let campaign = try await campaigns.find(id, scope, toRead: true) else { throw Self.unknown(text) }
             var (found, last, rows): ([CampaignDelivery], Int64?, Int) = ([], after, 0)
             while true {
                 let size = states == nil ? limit - found.count : Self.largestPage

@@ -64,13 +64,24 @@ package struct SubscriptionAPI: Sendable {
         }
         let device = try await endpoint.device(id)
         let record = endpoint.record(device, scope)
-        let backends = try endpoint.backends(backend, for: record, scope, "subscriptions") { $0.subscriptions }
+        // The audiences of the registry keep the status themselves, whatever platforms there are.
+        let isKept = endpoint.state.audiences != nil
+        let backends = try endpoint.backends(backend, for: record, scope, "subscriptions", mayBeNone: isKept) {
+            $0.subscriptions
+        }
         let change = SubscriptionChange(status ?? .subscribed, options: options ?? JSONObject())
         var issues = RequestIssues()
         for (_, manager) in backends { for issue in manager.issues(in: change, of: record) { issues.add(issue) } }
         guard issues.isEmpty else { throw Problem(issues) }
         // What is asked of one platform says nothing of the others.
         if backend == nil { try await note(change.status, of: device) }
+        guard !backends.isEmpty else {
+            return Response.json { writer in
+                writer.name("operations")
+                writer.beginArray()
+                writer.endArray()
+            }
+        }
         return try await enqueue(backends.map(\.0), of: device, .subscription, change.stored, scope)
     }
 

@@ -80,12 +80,14 @@ package struct SyncEndpoint: Sendable {
 
     /// Returns the backends that a call addresses: the named one, or all with the ability that accept the device.
     ///
-    /// `noun` names the ability in messages; `ability` returns a backend's, nil when it lacks it.
+    /// `noun` names the ability in messages; `ability` returns a backend's, nil when it lacks it. With `mayBeNone` a
+    /// call that names no backend may have none.
     func backends<Ability>(
         _ name: String?,
         for record: DeviceRecord,
         _ scope: RequestScope,
         _ noun: String,
+        mayBeNone: Bool = false,
         _ ability: (any PushBackend) -> Ability?
     ) throws(Problem) -> [(name: String, ability: Ability)] {
         let configured = scope.gateway.backends(of: try scope.app())
@@ -104,7 +106,7 @@ package struct SyncEndpoint: Sendable {
         }
         let able = configured.compactMap { one in ability(one.backend).map { (one, $0) } }
         let found = able.filter { one, _ in one.backend.devices?.accepts(record) ?? true }.map { ($0.name, $1) }
-        guard found.isEmpty else { return found }
+        guard found.isEmpty, !mayBeNone else { return found }
         if able.isEmpty {
             issues.add("#", "unsupported", "No backend keeps \(noun).")
         } else {

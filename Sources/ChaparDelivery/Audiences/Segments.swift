@@ -110,8 +110,10 @@ package struct Segments: Sendable {
         let reading = AudienceRule.reading(value, at: pointer)
         guard let rule = reading.rule else { return (nil, nil, reading.mistakes) }
         var resolution = Resolution()
+        // A segment is one level itself wherever it is used.
+        let depth = name == nil ? 1 : 2
         for (segment, place) in reading.segments {
-            try await resolve(segment, place, app, path: name.map { [$0] } ?? [], depth: 1, &resolution)
+            try await resolve(segment, place, app, path: name.map { [$0] } ?? [], depth: depth, &resolution)
         }
         guard resolution.mistakes.isEmpty else { return (rule, nil, resolution.mistakes) }
         let resolved = rule.replacing(resolution.rules)

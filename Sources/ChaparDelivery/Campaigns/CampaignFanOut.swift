@@ -21,6 +21,8 @@ package final class CampaignFanOut: Sendable {
     private static let shortestPause: TimeInterval = 0.05
     /// The time for which a gateway has a window to itself, in seconds.
     private static let leaseTime: TimeInterval = 30
+    /// The longest estimate of an audience that is spread over a span.
+    private static let longestEstimate = Duration.seconds(5)
     /// The time for which the sources of an audience are used, in seconds.
     private static let planTime: TimeInterval = 60
     /// The shortest time between two events of progress of a campaign, in seconds.
@@ -208,6 +210,11 @@ package final class CampaignFanOut: Sendable {
             campaign.begin(at: now, bound: highest)
         } else {
             campaign.begin(at: now, bound: 0)
+        }
+        if campaign.pace.over != nil, campaign.expected == nil {
+            // Its devices may lie anywhere among the numbers, such as at the end: those of a new tag.
+            let counter = AudienceCounter(audiences)
+            campaign.expected = try await counter.estimate(target.audience, within: Self.longestEstimate).reached
         }
         let end = campaign.bound ?? 0
         let plan = try await plan(for: target.audience, of: campaign.id, at: now)

@@ -91,7 +91,7 @@ struct CampaignWindow {
             if !open.hasRoom(for: found) {
                 parts.add(&open, campaign, notification, now, makeID)
             }
-            open.add(.device(subject.device.id), of: subject.device.user, found)
+            open.add(subject.device, found)
             parts.reached += 1
         }
         parts.add(&open, campaign, notification, now, makeID)
@@ -104,7 +104,7 @@ private struct Open {
     private static let mostPlans = 255
 
     private(set) var recipients: [Recipient] = []
-    /// The user of each recipient's device, by which a search finds it.
+    /// The user of each recipient, by whom a search finds it.
     private(set) var users: [String?] = []
     private(set) var planOf: [UInt8] = []
     private(set) var plans: [DeliveryPlan] = []
@@ -114,15 +114,15 @@ private struct Open {
         plans.count + (found.isFanOut ? found.plan.backends.count : 1) <= Self.mostPlans
     }
 
-    mutating func add(_ recipient: Recipient, of user: String?, _ found: RoutingTable.Routing) {
+    mutating func add(_ device: Device, _ found: RoutingTable.Routing) {
         let wanted =
             found.isFanOut
             ? found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) } : [found.plan]
         for plan in wanted {
             let place = plans.firstIndex(of: plan) ?? plans.count
             if place == plans.count { plans.append(plan) }
-            recipients.append(recipient)
-            users.append(user)
+            recipients.append(.device(device.id))
+            users.append(device.user)
             planOf.append(UInt8(clamping: place))
         }
     }

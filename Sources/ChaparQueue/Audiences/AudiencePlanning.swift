@@ -110,7 +110,7 @@ extension AudiencePlan {
         )
         for subject in candidates.subjects {
             if subject.device.app == audience.app { window.evaluated += 1 }
-            if let wave, !wave.contains(CampaignPace.bucket(of: subject.device.id)) { continue }
+            if let wave, !wave.contains(Self.bucket(of: subject.device.id)) { continue }
             switch audience.verdict(subject) {
             case .unmatched: break
             case .skipped(let cause): window.skipped[cause, default: 0] += 1

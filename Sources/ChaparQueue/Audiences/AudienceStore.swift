@@ -53,7 +53,7 @@ package struct AudiencePlan: Sendable, Hashable {
     package var sources: [Source]?
     /// About how many devices the sources have; nil when each device must be read.
     package var candidates: Int64?
-    /// The buckets of the devices that a wave is for (``CampaignPace/bucket(of:)``); nil for every device.
+    /// The buckets of the devices that a wave is for (``bucket(of:)``); nil for every device.
     ///
     /// A device outside them is in no window, and not among those that are skipped.
     package var wave: Range<Int64>?
@@ -64,6 +64,9 @@ package struct AudiencePlan: Sendable, Hashable {
         self.sources = sources
         self.candidates = candidates
     }
+
+    /// Returns the bucket of a device, from 0 to 9,999: always the same one, and each about as large.
+    package static func bucket(of device: String) -> Int64 { Int64(StableHash.of(device) % 10_000) }
 }
 
 /// A store of what audiences are made of: tags of users, lists, segments; and the walk over the registry by device

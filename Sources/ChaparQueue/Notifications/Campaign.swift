@@ -91,6 +91,8 @@ public struct Campaign: Sendable, Hashable {
     ///
     /// Devices that were registered later are not in the audience.
     public var bound: Int64?
+    /// About how many devices get it in all, estimated when ``CampaignPace/over`` first asks for it; nil before.
+    package var expected: Int64?
     /// The number of windows.
     public var windows: Int64 = 0
     /// The number of devices that its rule matched.
@@ -196,9 +198,14 @@ extension Campaign {
         return rates.min()
     }
 
-    /// About how many deliveries are still to be made, by the density of the audience so far.
+    /// About how many deliveries are still to be made: by the estimate, and once that many are made by the density of
+    /// the audience so far.
     private var expectedRest: Double {
         guard let bound else { return 1 }
+        if let expected, expected > reached {
+            let fanOut = reached > 0 ? max(1, Double(enqueued) / Double(reached)) : 1
+            return Double(expected.subtracting(clamping: reached)) * fanOut
+        }
         guard cursor > 0 else { return Double(Self.firstSpread) }
         let density = Double(max(enqueued, 1)) / Double(cursor)
         return max(1, density * Double(max(0, bound.subtracting(clamping: cursor))))
@@ -338,6 +345,14 @@ extension ClaimedDelivery {
 
     /// The place of the delivery in ``shownID``.
     package var shownPlace: Int64 { notificationID.shownPlace(of: id, as: head.record.partOf) }
+}
+
+extension FoundDelivery {
+    /// The notification that the sender knows: that of the campaign, or its own.
+    package var shownID: NotificationID { notification.shown(as: record.partOf) }
+
+    /// The place of the delivery in ``shownID``.
+    package var shownPlace: Int64 { notification.shownPlace(of: delivery.id, as: record.partOf) }
 }
 
 extension ReceivedDelivery {

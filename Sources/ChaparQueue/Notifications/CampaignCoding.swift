@@ -36,6 +36,7 @@ extension Campaign {
         static let skipped: UInt64 = 29
         static let leaseNode: UInt64 = 30
         static let leaseUntil: UInt64 = 31
+        static let expected: UInt64 = 32
     }
 
     private static let keepsAllFlag: Int64 = 1
@@ -91,6 +92,7 @@ extension Campaign {
         }
         add(Tag.leaseNode, lease?.node)
         add(Tag.leaseUntil, lease?.until)
+        add(Tag.expected, expected)
         return bytes + unknown
     }
 
@@ -117,7 +119,7 @@ extension Campaign {
             case Tag.skipped:
                 guard let count = RecordCoding.number(in: field.prefix(8)) else { return areParted = false }
                 skipped[String(decoding: field.dropFirst(8), as: UTF8.self)] = count
-            case 1...Tag.leaseUntil: numbers[tag] = RecordCoding.number(in: field)
+            case 1...Tag.expected: numbers[tag] = RecordCoding.number(in: field)
             default: RecordCoding.append(tag, field, to: &unknown)
             }
         }
@@ -155,6 +157,7 @@ extension Campaign {
         (endedAt, pausedAt, passAt) = (time(Tag.endedAt), time(Tag.pausedAt), time(Tag.passAt))
         pauseReason = text(Tag.pauseReason)
         (pass, cursor, bound) = (numbers[Tag.pass] ?? 0, numbers[Tag.cursor] ?? 0, numbers[Tag.bound])
+        expected = numbers[Tag.expected]
         (windows, matched) = (numbers[Tag.windows] ?? 0, numbers[Tag.matched] ?? 0)
         (reached, enqueued) = (numbers[Tag.reached] ?? 0, numbers[Tag.enqueued] ?? 0)
         if let node = text(Tag.leaseNode), let until = time(Tag.leaseUntil) { lease = Lease(node: node, until: until) }

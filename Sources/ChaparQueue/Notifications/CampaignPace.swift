@@ -44,15 +44,12 @@ public struct CampaignPace: Sendable, Hashable {
     /// The number of passes over the audience: one for each wave, and one for the rest.
     package var passes: Int { waves.count + 1 }
 
-    /// Returns the buckets of a pass, of 10,000 in which the devices fall by ``bucket(of:)``.
+    /// Returns the buckets of a pass, of 10,000 in which devices fall (``AudiencePlan/bucket(of:)``).
     package func buckets(ofPass pass: Int) -> Range<Int64> {
         let start = pass > 0 && pass <= waves.count ? waves[pass - 1].upTo : 0
         let end = waves.indices.contains(pass) ? waves[pass].upTo : 10_000
         return start..<max(start, end)
     }
-
-    /// Returns the bucket of a device, from 0 to 9,999: always the same one, and each about as large.
-    package static func bucket(of device: String) -> Int64 { Int64(StableHash.of(device) % 10_000) }
 }
 
 /// The deliveries that the pace of a campaign allows now and that are not made yet, with their fraction.

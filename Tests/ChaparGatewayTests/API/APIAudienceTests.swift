@@ -104,9 +104,14 @@ struct APIAudienceTests {
         )
         let deep = try await self.count(harness, #"{"audience":{"segment":"third"}}"#)
         #expect(deep.json["count"] == 3, "\(deep.text)")
-        #expect(try await harness.send(.put, "/v1/segments/fourth", #"{"rule":{"segment":"third"}}"#).status == 201)
-        let deeper = try await self.count(harness, #"{"audience":{"segment":"fourth"}}"#)
-        #expect(deeper.errors == ["#/audience/segment segments_too_deep"], "\(deeper.text)")
+        // No rule could name the fourth of a chain: it is refused where it is defined.
+        let deeper = try await harness.send(.put, "/v1/segments/fourth", #"{"rule":{"segment":"third"}}"#)
+        #expect(deeper.errors == ["#/rule/segment segments_too_deep"], "\(deeper.text)")
+        // A chain may grow by a change of its end: then the rules that name it are refused.
+        #expect(try await harness.send(.put, "/v1/segments/base", #"{"rule":{"tag":"news"}}"#).status == 201)
+        #expect(try await harness.send(.put, "/v1/segments/readers", #"{"rule":{"segment":"base"}}"#).status == 200)
+        let grown = try await self.count(harness, #"{"audience":{"segment":"third"}}"#)
+        #expect(grown.errors == ["#/audience/segment segments_too_deep"], "\(grown.text)")
         #expect(try await harness.send(.delete, "/v1/segments/readers").status == 204)
         #expect(try await harness.send(.get, "/v1/segments/readers").status == 404)
     }
@@ -145,6 +150,8 @@ struct APIAudienceTests {
         #expect(kind.errors == ["# segment_kind"], "\(kind.text)")
         let bad = try await harness.send(.put, "/v1/segments/vip", "name\nphone-1\n", headers: csv)
         #expect(bad.errors == ["#/lines/1 heading_missing"], "\(bad.text)")
+        let open = try await harness.send(.put, "/v1/segments/vip", "device\nphone-1\n\"phone-2\n", headers: csv)
+        #expect(open.errors == ["#/lines/3 open_quotation"], "\(open.text)")
         #expect(try await harness.send(.delete, "/v1/segments/vip").status == 204)
         #expect(try await harness.send(.put, "/v1/segments/vip", #"{"devices":[]}"#).status == 201)
         #expect(try await harness.send(.get, "/v1/segments/vip/members").json["items"] == [])
@@ -178,6 +185,22 @@ struct APIAudienceTests {
         #expect(back.json["lists"]?["offers"] == ["in": true, "chosen": false], "\(back.text)")
         let shown = try await harness.send(.get, "/v1/users/ali/lists")
         #expect(shown.json == back.json)
+    }
+
+    @Test("A device is unsubscribed and subscribed again, also where no platform keeps subscriptions")
+    func unsubscribed() async throws {
+        let harness = try await harness()
+        func set(_ status: String) async throws -> APIHarness.Reply {
+            try await harness.send(.put, "/v1/devices/phone-2/subscription", #"{"status":"\#(status)"}"#)
+        }
+        let everyone = #"{"audience":{"everyone":true}}"#
+        for status in ["unsubscribed", "suspended"] {
+            let reply = try await set(status)
+            #expect(reply.status == 200 && reply.json == ["operations": []], "\(reply.text)")
+            #expect(try await count(harness, everyone).json["skipped"]?[status] == 1)
+        }
+        #expect(try await set("subscribed").status == 200)
+        #expect(try await count(harness, everyone).json["count"] == 12)
     }
 
     @Test("A dry run of a message counts its audience and shows devices of each platform, and sends nothing")

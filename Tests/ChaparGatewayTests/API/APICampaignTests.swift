@@ -330,6 +330,79 @@ struct APICampaignTests {
         }
     }
 
+    @Test("is found as the one notification that it is, by its id, a device and a user; a resend is none of it")
+    func found() async throws {
+        let backend = Self.backend { _, _ in
+            .refused(Refusal(.account, reason: "InvalidProviderToken", status: 403, advice: .never))
+        }
+        try await EmbeddedGateway.run(.file, [.init(name: "ios", backend: backend)]) { gateway in
+            try await Self.register(6, gateway.state.devices)
+            var device = try #require(try await gateway.state.devices.device("device-4"))
+            device.user = "ali"
+            try await gateway.state.devices.put([device])
+            // A delivery a window: the campaign has several notifications in the store.
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#, #","pace":{"per_minute":300}"#)
+            let id = try #require(reply.json["id"]?.stringValue)
+            try await Self.follow(gateway, id, until: Self.isOver)
+            func get(_ path: String) async throws -> JSONValue {
+                try await APIHarness.send(gateway.responder, .get, path).json
+            }
+            for query in ["", "?id=\(id)", "?device=device-4", "?user=ali", "?state=failed"] {
+                let items = try await get("/v1/notifications\(query)")["items"]?.arrayValue ?? []
+                #expect(items.map { $0["id"]?.stringValue } == [id], "\(query)")
+                #expect(items.first?["counts"]?["failed"] == 6, "\(query)")
+            }
+            let all = try await get("/v1/deliveries?id=\(id)")["items"]?.arrayValue ?? []
+            #expect(all.allSatisfy { $0["notification"]?.stringValue == id })
+            #expect(all.compactMap { $0["delivery"]?.integerValue }.sorted() == [0, 1, 2, 3, 4, 5])
+            for query in ["device=device-4", "user=ali"] {
+                let items = try await get("/v1/deliveries?\(query)")["items"]?.arrayValue ?? []
+                #expect(items.map { $0["recipient"]?.stringValue } == ["device:device-4"], "\(query)")
+            }
+            let listed = try await get("/v1/campaigns")["items"]?.arrayValue ?? []
+            #expect(listed.first?["status"] == "failed")
+            let place = try #require(
+                all.first { $0["recipient"]?.stringValue == "device:device-4" }?["delivery"]?.integerValue
+            )
+            let body =
+                #"{"deliveries":[{"notification":"\#(id)","delivery":\#(place)},{"notification":"\#(id)","delivery":6}],"#
+                + #""options":{"ttl":600}}"#
+            let resent = try await APIHarness.send(gateway.responder, .post, "/v1/deliveries/resend", body)
+            #expect(resent.json["resent"] == 1, "\(resent.text)")
+            #expect(resent.json["left_out"]?["missing"] == 1, "\(resent.text)")
+            let new = try #require(resent.json["notifications"]?.arrayValue?.first?.stringValue)
+            let shown = try await Self.show(gateway, new)
+            #expect(shown["resend_of"]?["notification"]?.stringValue == id, "\(shown)")
+            #expect(shown["resend_of"]?["delivery"]?.integerValue == place)
+            let own = try await get("/v1/notifications?id=\(new)")["items"]?.arrayValue ?? []
+            #expect(own.map { $0["id"]?.stringValue } == [new], "it is none of the campaign")
+            let campaign = try await Self.show(gateway, id)
+            #expect(campaign["audience"]?["enqueued"] == 6)
+        }
+    }
+
+    @Test("is spread over its span where its devices are the last of the registry")
+    func spanAtTheEnd() async throws {
+        let backend = Self.backend()
+        try await EmbeddedGateway.run(.memory, [.init(name: "ios", backend: backend)]) { gateway in
+            try await Self.register(800, gateway.state.devices)
+            var late: [Device] = []
+            for number in 740..<800 {
+                var device = try #require(try await gateway.state.devices.device("device-\(number)"))
+                device.tags.insert("late", at: 0)
+                late.append(device)
+            }
+            try await gateway.state.devices.put(late)
+            let start = ContinuousClock.now
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["late"]}}"#, #","pace":{"over":4}"#)
+            let id = try #require(reply.json["id"]?.stringValue)
+            let campaign = try await Self.follow(gateway, id, until: Self.isOver)
+            #expect(campaign["audience"]?["reached"]?.integerValue == 60)
+            // By the density so far it was one a second.
+            #expect(start.duration(to: .now) < .seconds(30))
+        }
+    }
+
     @Test("that matches no device is finished, and says so")
     func nobody() async throws {
         try await EmbeddedGateway.run(.memory, [.init(name: "ios", backend: Self.backend())]) { gateway in

@@ -39,7 +39,11 @@ struct MemberList: Sendable {
             let name: String?
             switch form {
             case .csv:
-                let fields = Self.fields(content)
+                guard let fields = Self.fields(content) else {
+                    issues.add(pointer, "open_quotation", "A quotation mark of the line is never closed.")
+                    if isFirst { return }
+                    continue
+                }
                 if isFirst {
                     isFirst = false
                     column = fields.firstIndex { Self.columns.contains($0) }
@@ -80,17 +84,23 @@ struct MemberList: Sendable {
             && name.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
     }
 
-    /// Returns the fields of a line: divided by commas, in quotation marks where they have one.
-    private static func fields(_ line: ArraySlice<UInt8>) -> [String] {
+    /// Returns the fields of a line: divided by commas, in quotation marks where they have one, of which two are one of
+    /// the text; nil where a quotation is never closed.
+    private static func fields(_ line: ArraySlice<UInt8>) -> [String]? {
         var fields: [[UInt8]] = [[]]
-        var isQuoted = false
+        var (isQuoted, wasClosed) = (false, false)
         for byte in line {
+            let isMark = byte == UInt8(ascii: "\"")
             switch byte {
-            case UInt8(ascii: "\""): isQuoted.toggle()
+            case _ where isMark && wasClosed: fields[fields.count - 1].append(byte)
             case UInt8(ascii: ",") where !isQuoted: fields.append([])
-            default: fields[fields.count - 1].append(byte)
+            case _ where !isMark: fields[fields.count - 1].append(byte)
+            default: break
             }
+            wasClosed = isMark && isQuoted
+            if isMark { isQuoted.toggle() }
         }
+        guard !isQuoted else { return nil }
         return fields.map { String(decoding: $0, as: UTF8.self).trimming(" \t\u{FEFF}") }
     }
 }

@@ -3,6 +3,8 @@ import HTTPTypes
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
+import ChaparStoreSQLite
 import ChaparTesting
 import Synchronization
 import Testing
@@ -36,7 +38,7 @@ struct AppReceiptsTests {
                 configuration: configuration,
                 backends: [
                     .init(name: "ios", backend: ScriptedPlatform(), registersDevices: false),
-                    .init(name: "shop-ios", backend: ScriptedPlatform(), registersDevices: false, app: shop),
+                    .init(name: "shop-ios", backend: ScriptedPlatform(), app: shop, registersDevices: false),
                 ]
             )
             state = GatewayState(snapshot: snapshot, store: rig.store, devices: rig.store, time: rig.time)
@@ -128,7 +130,7 @@ struct AppReceiptsTests {
                 .id(of: .delivery(id.rawValue))
             let swapped = String(genuine.reversed())
             let before = try await rig.events().count
-            for forged in [foreign, swapped, "x", String(repeating: "A", count: 32), "%2e%2e"] {
+            for forged in [foreign, swapped, "x", String(repeating: "A", count: 32), "a-b_c"] {
                 let reply = try await phones.report(forged)
                 #expect(reply.status == 204 && reply.bytes.isEmpty, "\(forged): \(reply.status) \(reply.text)")
             }

@@ -3,6 +3,8 @@ import Logging
 import ChaparCore
 import ChaparQueue
 import ChaparComposition
+import ChaparStoreContract
+import ChaparStoreSQLite
 import ChaparTesting
 import Synchronization
 import Testing

@@ -93,6 +93,7 @@ struct StandingQueueTests {
                 operations: nil,
                 tokenInvalidation: invalidation,
                 campaigns: nil,
+                receipts: nil,
                 time: rig.time,
                 clock: WallClock(rig.time),
                 observer: SilentObserver(),

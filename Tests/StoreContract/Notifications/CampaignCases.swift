@@ -198,6 +198,28 @@ extension StoreConformance {
             try expect(counts, is: [.acceptedByPlatform: 2, .queued: 3], "the counts")
             await store.close()
         },
+        StoreConformanceCase("What an app reports by number is in the counts, though no attempt was kept") { fixture in
+            let store = try await fixture.open()
+            let campaign = Campaign.sample(store)
+            _ = try await store.enqueue(.new(campaign))
+            _ = try await store.enqueue(.window(campaign.window(upTo: 3, store, fixture.time)))
+            let claims = try await store.claimNow()
+            try await store.record(
+                claims.map { Resolution(delivery: $0.id, transition: .end(.acceptedByPlatform)) }
+            )
+            let campaigns = try store.needsCampaigns
+            let logEntry = Array(#"{"outcome":"receipt"}"#.utf8)
+            for (claim, state) in zip(claims, [DeliveryState.delivered, .opened]) {
+                let entry = ReceiptEntry(ReceiptAddress(delivery: claim.id), state: state, logEntry: logEntry) { _ in
+                    [1]
+                }
+                let received = try await store.record([entry])
+                try expect(received[0].word, is: "recorded", "the answer")
+            }
+            let counts = try await campaigns.counts(of: campaign.id)
+            try expect(counts, is: [.acceptedByPlatform: 1, .delivered: 1, .opened: 1], "the counts")
+            await store.close()
+        },
         StoreConformanceCase("A campaign's deliveries come behind urgent ones") { fixture in
             let store = try await fixture.open()
             let campaign = Campaign.sample(store)

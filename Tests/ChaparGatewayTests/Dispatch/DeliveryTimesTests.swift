@@ -2,6 +2,7 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparStoreSQLite
 import ChaparTesting
 import Testing
 

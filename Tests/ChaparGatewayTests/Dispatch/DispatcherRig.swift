@@ -197,7 +197,7 @@ final class DispatcherRig: Sendable {
     ) async throws -> NotificationID {
         let id = store.makeID(recipients: recipients.count)
         let now = store.time.steady
-        var pushed = PushNotification(title: "t", priority: priority, activity: activity)
+        var pushed = PushNotification(title: "t", activity: activity, priority: priority)
         pushed.sendAt = dueIn.map { time.now.addingTimeInterval($0.inSeconds) }
         if lives == .zero { pushed.timeToLive = .zero }
         let life = lives > .zero ? lives.inSeconds : ClaimedDelivery.graceForNowOrNever

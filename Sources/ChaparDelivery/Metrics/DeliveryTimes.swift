@@ -4,9 +4,21 @@
 /// the buckets and two additions.
 package struct DeliveryTimes: Sendable {
     /// The histograms of one priority.
-    struct Pair: Sendable {
+    private struct Pair: Sendable {
         let waited: HistogramCell
         let answered: HistogramCell
+
+        subscript(span: Span) -> HistogramCell {
+            switch span {
+            case .waited: waited
+            case .answered: answered
+            }
+        }
+    }
+
+    /// What is measured: the time until the first attempt, or until the answer that ended a delivery.
+    enum Span {
+        case waited, answered
     }
 
     /// The bounds of the buckets, in seconds: 5 ms to 2 h, since a delivery may wait for its platform.
@@ -27,16 +39,16 @@ package struct DeliveryTimes: Sendable {
 
     /// Adds, for each index, the seconds that `age` returns to the histogram of its priority.
     func observe(
-        _ cell: KeyPath<Pair, HistogramCell> & Sendable,
+        _ span: Span,
         _ indices: [Int],
         isUrgent: [Bool],
         age: (Int) -> Double
     ) {
         withoutActuallyEscaping(age) { age in
             let urgent = indices.lazy.filter { isUrgent[$0] }
-            if !urgent.isEmpty { high[keyPath: cell].observe(all: urgent.map(age)) }
+            if !urgent.isEmpty { high[span].observe(all: urgent.map(age)) }
             let others = indices.lazy.filter { !isUrgent[$0] }
-            if !others.isEmpty { normal[keyPath: cell].observe(all: others.map(age)) }
+            if !others.isEmpty { normal[span].observe(all: others.map(age)) }
         }
     }
 }

@@ -2,6 +2,7 @@ import ChaparComposition
 import ChaparCore
 import ChaparQueue
 import ChaparStoreContract
+import ChaparStoreSQLite
 import ChaparTesting
 import Foundation
 import HTTPTypes

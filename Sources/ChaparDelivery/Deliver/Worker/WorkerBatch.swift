@@ -163,7 +163,7 @@ final class WorkerBatch: Sendable {
     /// Records how long the claims waited that are handed over to a backend for the first time.
     func observeWaits(in times: DeliveryTimes, at now: Date) {
         let (order, isUrgent, scheduled) = open.withLock { ($0.order, $0.isUrgent, $0.scheduled) }
-        times.observe(\.waited, order.filter { claims[$0].attempts == 0 }, isUrgent: isUrgent) {
+        times.observe(.waited, order.filter { claims[$0].attempts == 0 }, isUrgent: isUrgent) {
             age(of: claims[$0], scheduled, at: now)
         }
     }
@@ -172,7 +172,7 @@ final class WorkerBatch: Sendable {
     func observeAnswers(_ indices: [Int], in times: DeliveryTimes, at now: Date) {
         guard !indices.isEmpty else { return }
         let (isUrgent, scheduled) = open.withLock { ($0.isUrgent, $0.scheduled) }
-        times.observe(\.answered, indices, isUrgent: isUrgent) { age(of: claims[$0], scheduled, at: now) }
+        times.observe(.answered, indices, isUrgent: isUrgent) { age(of: claims[$0], scheduled, at: now) }
     }
 
     /// The time when the backend got the batch, on the steady clock.

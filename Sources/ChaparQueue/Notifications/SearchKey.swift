@@ -1,4 +1,4 @@
-public import ChaparCore
+package import ChaparCore
 
 /// A key of the index by which a search finds deliveries: a hash of a user, a device or a reference.
 ///

@@ -67,6 +67,7 @@ final class WorkerBatch: Sendable {
         self.isRequest = isRequest
         self.decode = decode
         self.instance = instance
+        self.receipts = receipts
         self.addresses = addresses
         self.record = record
     }

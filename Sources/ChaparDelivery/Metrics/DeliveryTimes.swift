@@ -16,7 +16,7 @@ package struct DeliveryTimes: Sendable {
         }
     }
 
-    /// What is measured: the time until the first attempt, or until the answer that ended a delivery.
+    /// The measured time: until the first attempt, or until the answer that ended a delivery.
     enum Span {
         case waited, answered
     }

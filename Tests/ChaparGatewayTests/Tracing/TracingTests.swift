@@ -256,7 +256,10 @@ struct TracingTests {
 
     @Test("are configured by a section whose mistakes are named")
     func configuration() throws {
-        let good = "tracing: { endpoint: \"https://otlp.example/v1/traces\", sample: 0.5, headers: { api-key: k } }"
+        let good = """
+            backends: { ios: { kind: sample, token: x, label: y } }
+            tracing: { endpoint: "https://otlp.example/v1/traces", sample: 0.5, headers: { api-key: k } }
+            """
         let loaded = try ConfigurationLoader.sample().load(good).configuration.tracing
         #expect(loaded?.sample == 0.5 && loaded?.serviceName == "chapar" && loaded?.headers["api-key"]?.reveal() == "k")
         #expect(try GatewayConfiguration.Tracing.url("http://collector:4318").target == "/v1/traces")

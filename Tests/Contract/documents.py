@@ -10,7 +10,7 @@ from rig import CHAPAR, ROOT
 SHIMS = Path(__file__).resolve().parent / "shims"
 # What stands for a parameter of a path whose description has no example that fits; {words} are kept by earlier cases.
 PLACES = [
-    (r"/v1/notifications/", "id", "{notification}"), (r"/v1/users/", "id", "ali"), (r"/v1/devices/", "id", "phone-1"),
+    (r"/v1/receipts/", "id", "NgAVBsR2QAABAjXkqyfJ0sWqYcV2m3rD"), (r"/v1/notifications/", "id", "{notification}"), (r"/v1/users/", "id", "ali"), (r"/v1/devices/", "id", "phone-1"),
     (r"/segments/", "name", "readers"), (r"/webhook/", "name", "chabok"), (r"/webhook/", "secret", "{webhook}"), (r"/channels", "name", "ios"),
     (r"/channels", "channel", "{channel}"), (r"/topics|/tokens", "name", "android"), (r"/topics", "topic", "news"),
     (r"/clear$", "name", "crm"), (r"/messages", "name", "chabok"), (r"/receipts", "name", "huawei"), (r"/clicks", "name", "chabok"),

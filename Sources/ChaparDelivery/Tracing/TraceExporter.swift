@@ -52,7 +52,7 @@ package final class TraceExporter: Sendable {
     }
 
     private static func share(of settings: GatewayConfiguration.Tracing?) -> UInt64 {
-        UInt64(max(0, min(1, settings?.sample ?? 0)) * 4_294_967_296)
+        UInt64(clamping: Int64(clamping: max(0, min(1, settings?.sample ?? 0)) * 4_294_967_296))
     }
 
     /// Whether spans are sent.

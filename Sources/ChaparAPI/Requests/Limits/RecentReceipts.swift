@@ -87,7 +87,7 @@ final class RecentReceipts: Sendable {
         TokenBucket(Pacing(perSecond: perSecond, burst: .seconds(2), urgentShare: 0), at: now)
     }
 
-    private static func slot(_ key: UInt64) -> Int { Int(truncatingIfNeeded: key % UInt64(slots)) }
+    private static func slot(_ key: UInt64) -> Int { Int(clamping: key % max(1, UInt64(clamping: slots))) }
 
     private static func second(_ now: Date) -> Int64 { Int64(clamping: now.timeIntervalSince1970) }
 }

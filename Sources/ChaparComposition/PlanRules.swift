@@ -66,7 +66,9 @@ public struct PlanRules: Sendable, Hashable {
         case .never:
             if let next = next(position, at: now) { return next }
             // Its time to live ended before it was sent: no platform refused it, and earlier silence stays unsettled.
-            if refusal == .expired { return PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .expired)) }
+            if refusal.kind == .message, refusal.reason == GatewayReason.expired {
+                return PlanVerdict(.end(position.mayHaveBeenSent ? .unknown : .expired))
+            }
             return refused(position)
         case .retry(let after):
             return again(position, floor: after, at: now, random: random, limit: refusal.retryLimit)

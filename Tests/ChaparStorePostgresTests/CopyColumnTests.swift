@@ -292,19 +292,37 @@ struct CopyColumnTests {
         record.reference = "order-42"
         record.resendOf = DeliveryPlace(notification: NotificationID(rawValue: 7), index: 3)
         record.partOf = CampaignPart(campaign: 8_001, first: 8_021, keepsAll: true)
+        record.trace = TraceContext(traceparent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
         return record.encoded + RecordField.encode([RecordField(tag: 1_000, bytes: [7, 0, 8])]).dropFirst()
     }()
+
+    /// A campaign as a store keeps it.
+    private static let campaign = Campaign(
+        id: NotificationID(rawValue: 8_001),
+        caller: "shop",
+        app: .default,
+        record: NotificationRecord(
+            content: [3],
+            plans: [DeliveryPlan(["apns"])],
+            acceptedAt: Date(millisecondsSince1970: 1_764_000_000_080)
+        ),
+        audience: [4],
+        name: "sale",
+        expiresAt: Date(millisecondsSince1970: 1_764_000_000_082)
+    ).encoded
 
     @Test("Every field of a record is the same after a copy to PostgreSQL and back, and a difference in any is found")
     func fieldsOfRecord() async throws {
         let record = try #require(NotificationRecord(encoded: Self.record))
         #expect(
             Mirror(reflecting: record).children.map(\.label)
-                == ["content", "plans", "acceptedAt", "metadata", "reference", "resendOf", "partOf", "unknown"],
+                == [
+                    "content", "plans", "acceptedAt", "metadata", "reference", "resendOf", "partOf", "trace", "unknown",
+                ],
             "a new property needs a value in the record of this test, and its tag in the next line"
         )
         let fields = RecordField.all(Self.record)
-        #expect(fields.map(\.tag) == [1, 2, 2, 2, 3, 4, 5, 6, 7, 1_000])
+        #expect(fields.map(\.tag) == [1, 2, 2, 2, 3, 4, 5, 6, 7, 8, 1_000])
         try await CopyTests.Folder.use { folder in
             try await Self.fill(folder.file("a"))
             let options = try await TestServer.shared.options()
@@ -566,7 +584,11 @@ struct CopyColumnTests {
             db
         )
         try insert("state", ["name": "'credential.apns'", "value": "X'000102FF'"], db)
-        try insert("campaigns", ["id": "8001", "version": "8002", "ended": "1764000000081", "packed": "X'0103'"], db)
+        try insert(
+            "campaigns",
+            ["id": "8001", "version": "8002", "ended": "1764000000081", "packed": blob(campaign)],
+            db
+        )
         try insert(
             "campaign_parts",
             ["campaign": "8011", "first": "8012", "place": "8013", "count": "8014", "open": "1"],

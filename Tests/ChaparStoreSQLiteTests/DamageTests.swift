@@ -48,7 +48,7 @@ struct DamageTests {
         let asksAll = ProcessInfo.processInfo.environment["CHAPAR_DAMAGED_FILES"] != nil
         var planted = 0
         for (place, column) in columns.enumerated() {
-            let two = [Self.wrong[place % Self.wrong.count], Self.wrong[(place + 2) % Self.wrong.count]]
+            let two = [Self.wrong[place % Self.wrong.count], Self.wrong[(place + 3) % Self.wrong.count]]
             for value in asksAll ? Self.wrong : two {
                 try await store.use { path in
                     guard try await plant("UPDATE OR IGNORE \(table) SET \"\(column)\" = \(value)", path) else {

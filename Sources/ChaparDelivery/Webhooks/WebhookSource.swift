@@ -123,10 +123,22 @@ struct WebhookSource {
         at event: StoredEvent,
         _ own: AppName?
     ) async throws(StoreError) -> WebhookEvent? {
-        guard let id = Self.notification(object), let notification = try await tools.state.store.notification(id) else {
-            return nil
+        guard let id = Self.notification(object) else { return nil }
+        var ended = try await tools.state.store.notification(id)
+        if ended == nil, let campaigns = tools.state.store.abilities.campaigns,
+            let campaign = try await campaigns.campaign(id)
+        {
+            ended = StoredNotification(
+                id: id,
+                record: campaign.record,
+                caller: campaign.caller,
+                dueAt: campaign.dueAt,
+                expiresAt: campaign.expiresAt,
+                counts: try await campaigns.counts(of: id)
+            )
         }
-        return WebhookEvent(event, object, ending: notification, app: own)
+        guard let ended else { return nil }
+        return WebhookEvent(event, object, ending: ended, app: own)
     }
 
     private func campaign(_ id: NotificationID) async throws(StoreError) -> Campaign? {

@@ -89,7 +89,7 @@ public struct TraceContext: Sendable, Hashable {
     }
 
     private func number(at place: Int) -> UInt64 {
-        encoded.dropFirst(place).prefix(8).reduce(0) { $0 << 8 | UInt64($1) }
+        encoded.dropFirst(place).prefix(8).reduce(0) { $0 << 8 | UInt64(truncatingIfNeeded: $1) }
     }
 
     private static func append(_ number: UInt64, to bytes: inout [UInt8]) {

@@ -140,7 +140,6 @@ struct APITellingTests {
             .put, "/v1/devices/a/subscription", #"{"status":"subscribed","backend":"crm","options":{"cats":1}}"#,
             ["#/options/cats bad_cats"]
         ),
-        (.put, "/v1/devices/tokenless/subscription", #"{"status":"subscribed"}"#, ["# not_accepted"]),
         (.patch, "/v1/devices/a/tags", "{}", ["#/tags missing"]),
         (.patch, "/v1/devices/a/tags", #"{"tags":{}}"#, ["#/tags empty"]),
         (.patch, "/v1/devices/a/tags", #"{"tags":{"bad":1}}"#, ["#/tags/bad bad_tag"]),

@@ -165,7 +165,7 @@ struct WebhookRelayTests {
         try await WebhookRig.run { rig, receiver in
             try await rig.add("hook", receiver.url())
             #expect(try await rig.call(.patch, "/v1/webhooks/hook", #"{"enabled":false}"#).status == 200)
-            try await rig.wait("it is disabled") { try await rig.show()["disabled_at"] != nil }
+            try await rig.wait("it is disabled") { try await rig.show()["disabled_at"]?.stringValue != nil }
             let start = rig.time.now
             try await rig.publish(Self.failed)
             rig.time.advance(by: .seconds(600))
@@ -177,31 +177,11 @@ struct WebhookRelayTests {
                 let since = RFC3339.string(start.addingTimeInterval(seconds))
                 let reply = try await rig.call(.post, "/v1/webhooks/hook/recover", #"{"since":"\#(since)"}"#)
                 #expect(reply.status == 202 && reply.json["spans"] == 1, "\(reply.text)")
-                try await receiver.wait(for: numbers.count)
+                try await rig.wait("it comes", moving: .milliseconds(50)) { receiver.requests.count >= numbers.count }
                 try await rig.settle()
                 #expect(receiver.requests.flatMap(\.numbers) == numbers)
             }
             #expect(try await rig.show()["failed"] == 0)
-        }
-    }
-
-    @Test("a message whose event is removed from the log is dropped and counted")
-    func removed() async throws {
-        try await WebhookRig.run { rig, receiver in
-            receiver.answer { request, _ in .status(request.numbers == [1] ? 500 : 200) }
-            try await rig.add("hook", receiver.url())
-            try await rig.publish(Self.failed)
-            try await rig.wait("it failed") { try await rig.show()["open"] == 1 }
-            try await rig.publish(Self.failed)
-            try await receiver.wait(for: 2)
-            let end = rig.time.now.addingTimeInterval(3_600)
-            while try await rig.store.purge(Retention(notifications: .distantPast, events: end)) {}
-            try await rig.settle()
-            #expect(receiver.requests.map(\.numbers) == [[1], [2]])
-            #expect(
-                try await rig.call(.get, "/metrics").text
-                    .contains(#"chapar_webhook_given_up_total{webhook="hook",app=""} 1"#)
-            )
         }
     }
 

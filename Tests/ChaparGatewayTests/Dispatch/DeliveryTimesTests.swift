@@ -40,11 +40,11 @@ struct DeliveryTimesTests {
         }
         let urgent = try await rig.accept([.topic("late"), .topic("dead")], plan: DeliveryPlan(["a"]))
         let normal = try await rig.accept([.topic("n")], plan: DeliveryPlan(["a"]), priority: .normal)
-        rig.time.advance(by: .seconds(20))
+        rig.time.advance(by: .seconds(12))
         try await rig.run(["a": backend]) {
             try await rig.expect(urgent, [.retrying: 1, .failed: 1])
             try await rig.expect(normal, [.acceptedByPlatform: 1])
-            rig.time.advance(by: .seconds(31))
+            rig.time.advance(by: .seconds(45))
             try await rig.expect(urgent, [.acceptedByPlatform: 1, .failed: 1])
         }
         await rig.store.close()

@@ -336,7 +336,7 @@ struct DispatcherTests {
         let result: Result<Void, any Error>
         do {
             try await rig.until {
-                rig.time.advance(by: .milliseconds(200))
+                rig.time.advance(by: .milliseconds(50))
                 return ended.withLock { $0 != nil }
             }
             result = .success(())

@@ -53,15 +53,13 @@ package struct NotificationsAPI: AcceptingAPI {
         let notification = draft.notification
         guard let preview = notification.audiencePreview, let audience = notification.audience else { return nil }
         var issues = draft.issues
-        let intake = NotificationIntake(
-            snapshot: scope.snapshot,
-            store: state.store,
-            clock: state.clock,
-            caller: scope.caller
-        )
-        let warnings = intake.warnings(about: notification, to: audience, of: preview.count, &issues)
+        let warnings = intake(scope).warnings(about: notification, to: audience, of: preview.count, &issues)
         guard issues.isEmpty else { throw Problem(issues) }
         return EnqueueReply(body: preview.answer(warnings), isPreview: true)
+    }
+
+    private func intake(_ scope: RequestScope) -> NotificationIntake {
+        NotificationIntake(snapshot: scope.snapshot, store: state.store, clock: state.clock, caller: scope.caller)
     }
 
     package func check(
@@ -71,12 +69,7 @@ package struct NotificationsAPI: AcceptingAPI {
         _ scope: RequestScope
     ) throws(Problem) -> CheckedRequest {
         var issues = draft.issues
-        var intake = NotificationIntake(
-            snapshot: scope.snapshot,
-            store: state.store,
-            clock: state.clock,
-            caller: scope.caller
-        )
+        var intake = intake(scope)
         intake.trace = state.tracing.context(scope.trace)
         var notifications: [NewNotification] = []
         var campaign: CampaignWrite?

@@ -16,11 +16,13 @@ extension Date {
 extension Duration {
     /// The span in seconds, for platforms and formulas that take a number.
     package var inSeconds: Double {
-        Double(components.seconds) + Double(components.attoseconds) / 1e18
+        let (seconds, attoseconds) = components  // Once: each call divides 128 bits twice.
+        return Double(seconds) + Double(attoseconds) / 1e18
     }
 
     /// The span in whole milliseconds, rounded towards zero; beyond 64 bits the nearest number in range.
     package var inMilliseconds: Int64 {
+        let components = components
         let (seconds, overflow) = components.seconds.multipliedReportingOverflow(by: 1000)
         return overflow
             ? (self < .zero ? .min : .max)

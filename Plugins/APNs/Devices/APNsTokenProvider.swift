@@ -55,8 +55,11 @@ public struct APNsTokenProvider: TokenProvider {
     /// Whether a text is a token in its normal form: lower-case hexadecimal, an even number of digits.
     fileprivate static func isNormal(_ text: String) -> Bool {
         let bytes = text.utf8
-        return (2...400).contains(bytes.count) && bytes.count % 2 == 0
-            && bytes.allSatisfy { (0x30...0x39).contains($0) || (0x61...0x66).contains($0) }
+        guard (2...400).contains(bytes.count), bytes.count % 2 == 0 else { return false }
+        // Text that is not stored as UTF-8 takes the other way.
+        return bytes.withContiguousStorageIfAvailable { bytes in
+            bytes.allSatisfy { $0 &- 0x30 < 10 || $0 &- 0x61 < 6 }
+        } ?? false
     }
 
     private static func hexadecimal(_ bytes: [UInt8]) -> String {

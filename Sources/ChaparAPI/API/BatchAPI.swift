@@ -29,8 +29,8 @@ package struct BatchAPI: AcceptingAPI {
     }
 
     package struct Item: Sendable {
-        var draft: NotificationDraft
-        var issues: RequestIssues
+        var draft = NotificationDraft()
+        var issues = RequestIssues()
 
         mutating func lookUp(in devices: any DeviceStore) async throws(StoreError) {
             try await draft.lookUp(in: devices, &issues)
@@ -43,10 +43,11 @@ package struct BatchAPI: AcceptingAPI {
         }
     }
 
-    package func treeValues(_ items: [Item]) -> Int { items.reduce(0) { $0 + $1.draft.treeValues } }
+    package func treeValues(_ items: [Item]) -> Int { items.indices.reduce(0) { $0 + items[$1].draft.treeValues } }
 
     package func needsRegistry(_ items: [Item], _ scope: RequestScope) -> Bool {
-        items.contains { $0.draft.needsRegistry(scope.gateway.routing) }
+        let routing = scope.gateway.routing
+        return items.indices.contains { items[$0].draft.needsRegistry(routing) }
     }
 
     package func lookUp(_ items: inout [Item], _ scope: RequestScope) async throws(StoreError) {
@@ -123,16 +124,17 @@ package struct BatchAPI: AcceptingAPI {
                         count = index + 1
                         guard index < Self.maximumNotifications else { return try scanner.skip() }
                         var own = RequestIssues(in: "notifications", at: index, after: listed)
-                        var draft = NotificationDraft()
+                        items.append(Item())  // Read where it stays: a draft is large.
                         let mark = scanner.mark
                         do throws(JSONSyntaxError) {
-                            draft = try reader.read(&scanner, &own)
-                            draft.resolveApp(scope.apps, &own)
+                            try reader.read(&scanner, into: &items[index].draft, &own)
+                            items[index].draft.resolveApp(scope.apps, &own)
                         } catch {
                             own = RequestIssues(in: "notifications", at: index, after: listed)
+                            items[index].draft = NotificationDraft()
                             try scanner.leave(error, from: mark, &own)
                         }
-                        items.append(Item(draft: draft, issues: own))
+                        items[index].issues = own
                         listed += own.list.count
                     }
                 }

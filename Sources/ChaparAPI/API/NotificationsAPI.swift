@@ -20,15 +20,16 @@ package struct NotificationsAPI: AcceptingAPI {
     }
 
     package struct Draft: Sendable {
-        var notification: NotificationDraft
-        var issues: RequestIssues
+        var notification = NotificationDraft()
+        var issues = RequestIssues()
     }
 
     package func read(_ body: [UInt8], _ scope: RequestScope) throws(Problem) -> Draft {
         do throws(JSONSyntaxError) {
-            var (notification, issues) = try NotificationReader(scope.snapshot).read(body)
-            notification.resolveApp(scope.apps, &issues)
-            return Draft(notification: notification, issues: issues)
+            var draft = Draft()
+            try NotificationReader(scope.snapshot).read(body, into: &draft.notification, &draft.issues)
+            draft.notification.resolveApp(scope.apps, &draft.issues)
+            return draft
         } catch {
             throw .notJSON(error, body)
         }

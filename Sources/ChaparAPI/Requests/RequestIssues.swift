@@ -21,7 +21,7 @@ package struct RequestIssues: Sendable {
     /// A scope that the notification needs and the API key lacks.
     private(set) var missingScope: GatewayConfiguration.APIKey.Scope?
 
-    init() {
+    package init() {
         position = nil
         shown = Self.shown
     }

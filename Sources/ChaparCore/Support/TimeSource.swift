@@ -65,7 +65,24 @@ extension TimeSource {
 /// The machine's own clock.
 public struct SystemTime: TimeSource {
     /// The times of both clocks when the process first asked.
-    private static let start = (wall: Date(), instant: ContinuousClock.now)
+    private static let start = (wall: Date(), running: running)
+
+    /// The seconds on the continuous clock.
+    ///
+    /// Read from the system, since a `Duration` needs divisions of 128 bits to become a number of seconds.
+    private static var running: TimeInterval {
+        #if os(Linux)
+            var time = timespec()
+            clock_gettime(CLOCK_BOOTTIME, &time)
+            return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
+        #else
+            return clockStart.duration(to: .now).inSeconds
+        #endif
+    }
+
+    #if !os(Linux)
+        private static let clockStart = ContinuousClock.now
+    #endif
 
     /// Makes the machine's clock.
     public init() {}
@@ -75,7 +92,7 @@ public struct SystemTime: TimeSource {
 
     /// The time of day when the process first asked, plus the time that has passed since.
     public var steady: Date {
-        Self.start.wall.addingTimeInterval(Self.start.instant.duration(to: .now).inSeconds)
+        Self.start.wall.addingTimeInterval(Self.running - Self.start.running)
     }
 
     /// Waits on the continuous clock.

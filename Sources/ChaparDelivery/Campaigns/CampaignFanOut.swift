@@ -12,7 +12,7 @@ internal import Synchronization
 /// campaign wait at a time; so the queue stays short, a pause holds soon, and memory does not grow with the audience.
 package final class CampaignFanOut: Sendable {
     /// The most deliveries of a campaign that wait for their backends.
-    package static let mostWaiting = 20_000
+    package static let mostWaiting = 10_000
     /// The most campaigns that are worked on at a time.
     private static let mostOpen = 1_000
     /// The interval at which campaigns are looked at while there is nothing to do.

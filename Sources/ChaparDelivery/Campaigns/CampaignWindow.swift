@@ -7,6 +7,8 @@ internal import Foundation
 struct CampaignWindow {
     /// The most candidates that one read of a window evaluates.
     static let candidates = 5_000
+    /// The fewest candidates that one read asks for.
+    private static let fewestCandidates = 64
     /// The most candidates of a window: then it is written, however few it has, so that no commit is far away.
     static let mostCandidates = 20_000
 
@@ -35,12 +37,15 @@ struct CampaignWindow {
         var candidates = 0
         while devices.count < most, cursor < bound, candidates < Self.mostCandidates, !Task.isCancelled {
             let room = most - devices.count
+            // As many as would fill the window if the others match as often as those before; at first, if all match.
+            let limit = candidates == 0 ? room : room * candidates / max(devices.count, 1)
+            let asked = min(max(limit, Self.fewestCandidates), Self.candidates)
             var end = bound
-            var part = try await audiences.window(plan, after: cursor, through: end, limit: Self.candidates)
+            var part = try await audiences.window(plan, after: cursor, through: end, limit: asked)
             if part.devices.count > room {
                 // The counts belong to the numbers that were read: those up to the last device are read again.
                 end = part.devices[room - 1].number
-                part = try await audiences.window(plan, after: cursor, through: end, limit: Self.candidates)
+                part = try await audiences.window(plan, after: cursor, through: end, limit: asked)
             }
             devices += part.devices
             for (cause, count) in part.skipped { skipped[cause.rawValue, default: 0] += count }

@@ -86,14 +86,20 @@ package final class CampaignDirectory: Sendable {
         )
     }
 
-    /// Returns what to do with the deliveries of campaigns among those of a claim, by their numbers; those that may be
-    /// sent are left out.
-    ///
-    /// A device is looked at again: the fan-out saw it some time ago.
-    func decisions(about claims: [ClaimedDelivery]) async throws(StoreError) -> [Int64: Decision] {
+    /// The deliveries of campaigns among those of a claim that may not be sent now, and the devices of the others.
+    struct Look: Sendable {
+        /// What becomes of the deliveries that may not be sent now, by their numbers.
+        var decisions: [Int64: Decision] = [:]
+        /// The devices that were read, by their ids, so that they are not read again for their tokens.
+        var devices: [String: Device] = [:]
+    }
+
+    /// Looks at the deliveries of campaigns among those of a claim, and at their devices again: the fan-out saw them
+    /// some time ago.
+    func look(at claims: [ClaimedDelivery]) async throws(StoreError) -> Look {
         var ids: Set<Int64> = []
         for claim in claims { if let part = claim.head.record.partOf { ids.insert(part.campaign) } }
-        guard !ids.isEmpty else { return [:] }
+        guard !ids.isEmpty else { return Look() }
         var checks: [Int64: Audience] = [:]
         var permissions: [Int64: Permission] = [:]
         for id in ids {
@@ -101,27 +107,28 @@ package final class CampaignDirectory: Sendable {
             permissions[id] = Self.permission(known, at: time.steady)
             checks[id] = known?.check
         }
-        var decisions: [Int64: Decision] = [:]
+        var look = Look()
         var left: [(delivery: Int64, device: String, check: Audience)] = []
         for claim in claims {
             guard let part = claim.head.record.partOf else { continue }
             switch permissions[part.campaign] ?? .send {
-            case .wait(let until): decisions[claim.id] = .wait(until: until)
-            case .end: decisions[claim.id] = .end(reason: "cancelled_by_caller")
+            case .wait(let until): look.decisions[claim.id] = .wait(until: until)
+            case .end: look.decisions[claim.id] = .end(reason: "cancelled_by_caller")
             case .send:
                 guard case .device(let device) = claim.recipient, let check = checks[part.campaign] else { continue }
                 left.append((claim.id, device, check))
             }
         }
-        guard let audiences, !left.isEmpty else { return decisions }
+        guard let audiences, !left.isEmpty else { return look }
         let subjects = try await audiences.subjects(Set(left.map(\.device)).sorted())
+        look.devices = subjects.mapValues(\.device)
         for (delivery, device, check) in left {
             // One that is gone has no token, which the worker finds by itself.
             guard let subject = subjects[device], case .skipped(let cause) = check.verdict(subject) else { continue }
             // The token's kind is the worker's choice: a voip message needs another one than an audience's.
-            if cause != .noToken { decisions[delivery] = .end(reason: cause.rawValue) }
+            if cause != .noToken { look.decisions[delivery] = .end(reason: cause.rawValue) }
         }
-        return decisions
+        return look
     }
 
     /// The treatment of a delivery that may not be sent now.

@@ -27,10 +27,10 @@ package struct DirectRequest: Sendable {
     /// Throws every mistake at once. A send time is a mistake: without a store nothing can wait.
     package init(reading body: [UInt8], snapshot: GatewaySnapshot, knownKinds: [String]) throws(Refused) {
         let settings = APISnapshot(snapshot, knownKinds: knownKinds, uses: KeyUses(), at: .distantPast)
-        var draft: NotificationDraft
-        var issues: RequestIssues
+        var draft = NotificationDraft()
+        var issues = RequestIssues()
         do throws(JSONSyntaxError) {
-            (draft, issues) = try NotificationReader(settings).read(body)
+            try NotificationReader(settings).read(body, into: &draft, &issues)
         } catch {
             throw Refused(issues: [Finding(pointer: "#", code: "not_json", detail: error.description)])
         }

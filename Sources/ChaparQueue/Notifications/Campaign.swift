@@ -178,8 +178,8 @@ package enum CampaignStep: Sendable, Hashable {
 }
 
 extension Campaign {
-    /// The most deliveries of a window, before a route's fan-out.
-    package static let largestWindow = 2_000
+    /// The most deliveries of a window, before a route's fan-out: its commit keeps urgent messages waiting.
+    package static let largestWindow = 500
     /// The fewest devices for which a window is worth while, unless the pace gives fewer.
     static let smallestWindow = 250
     /// The time after which a campaign of which much waits is looked at again, in seconds.

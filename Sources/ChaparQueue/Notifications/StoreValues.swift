@@ -78,11 +78,11 @@ public struct NewNotification: Sendable {
     /// The plan of each recipient, an index in the record's plans: at most 255, since there are few token services.
     ///
     /// Empty when all have the first.
-    public var planOf: [UInt8] = []
+    public var planOf: [UInt8]
     /// The user of each recipient's device, as the registry has it at the acceptance, by which a search finds it.
     ///
     /// Empty when no recipient is a device of a user.
-    public var users: [String?] = []
+    public var users: [String?]
     /// The sender: the API key's name, empty without one.
     public var caller: String
     /// The scheduled time, nil for at once, in the store's steady time; it follows the wall clock.
@@ -106,6 +106,7 @@ public struct NewNotification: Sendable {
         record: NotificationRecord,
         recipients: [Recipient],
         planOf: [UInt8] = [],
+        users: [String?] = [],
         caller: String,
         dueAt: Date? = nil,
         expiresAt: Date,
@@ -118,6 +119,7 @@ public struct NewNotification: Sendable {
         self.record = record
         self.recipients = recipients
         self.planOf = planOf
+        self.users = users
         self.caller = caller
         self.dueAt = dueAt
         self.expiresAt = expiresAt

@@ -14,22 +14,53 @@ public struct NotificationRecord: Sendable, Hashable {
     public var plans: [DeliveryPlan]
     /// The time of acceptance, in the store's steady time, to the millisecond.
     public var acceptedAt: Date
+    /// The fields that few notifications have; nil when this one has none of them.
+    ///
+    /// Behind one reference, since a record is copied several times on its way.
+    private var rare: RareFields?
+
     /// The sender's own JSON object, given back as it came in status, deliveries and events; nil without one.
     ///
     /// At most 512 bytes.
-    public var metadata: [UInt8]?
+    public var metadata: [UInt8]? {
+        get { rare?.values.metadata }
+        set { setRare { $0.metadata = newValue } }
+    }
+
     /// The sender's own id of the message, such as an order's number, by which a search finds it; nil without one.
     ///
     /// At most 128 bytes, and not unique.
-    public var reference: String?
+    public var reference: String? {
+        get { rare?.values.reference }
+        set { setRare { $0.reference = newValue } }
+    }
+
     /// The delivery that this notification sends again; nil for any other notification.
-    public var resendOf: DeliveryPlace?
+    public var resendOf: DeliveryPlace? {
+        get { rare?.values.resendOf }
+        set { setRare { $0.resendOf = newValue } }
+    }
+
     /// The campaign of which the notification is a part; nil for a notification that a request accepted by itself.
-    public var partOf: CampaignPart?
+    public var partOf: CampaignPart? {
+        get { rare?.values.partOf }
+        set { setRare { $0.partOf = newValue } }
+    }
+
     /// The trace that the notification belongs to; nil when its request named none, and none was begun for it.
-    public var trace: TraceContext?
+    public var trace: TraceContext? {
+        get { rare?.values.trace }
+        set { setRare { $0.trace = newValue } }
+    }
+
     /// The fields that this program does not know, as it read them: for records of a newer program.
-    private var unknown: [UInt8] = []
+    private var unknown: [UInt8] { rare?.values.unknown ?? [] }
+
+    private mutating func setRare(_ change: (inout RareFields.Values) -> Void) {
+        var values = rare?.values ?? RareFields.Values()
+        change(&values)
+        rare = RareFields(values)
+    }
 
     /// The times that a record can have, in milliseconds since 1970: those that a `Date` holds exactly.
     private static let moments: ClosedRange<Int64> = -(1 << 52)...1 << 52
@@ -65,7 +96,10 @@ public struct NotificationRecord: Sendable, Hashable {
     }
 
     /// Whether ``write(to:)`` writes nothing.
-    package var isBare: Bool { metadata == nil && reference == nil && resendOf == nil && trace == nil }
+    package var isBare: Bool {
+        guard let values = rare?.values else { return true }
+        return values.metadata == nil && values.reference == nil && values.resendOf == nil && values.trace == nil
+    }
 
     /// Writes the members of the record that its sender gets back, in answers and in events.
     package func write(to writer: inout JSONWriter) {
@@ -103,6 +137,7 @@ public struct NotificationRecord: Sendable, Hashable {
             RecordCoding.append(Tag.plan, plan.storedForm.utf8, to: &bytes)
         }
         RecordCoding.append(Tag.content, content, to: &bytes)
+        guard rare != nil else { return }
         if let metadata { RecordCoding.append(Tag.metadata, metadata, to: &bytes) }
         if let resendOf { RecordCoding.append(Tag.resendOf, resendOf.encoded, to: &bytes) }
         if let reference { RecordCoding.append(Tag.reference, reference.utf8, to: &bytes) }
@@ -116,27 +151,22 @@ public struct NotificationRecord: Sendable, Hashable {
         var content: ArraySlice<UInt8>?
         var plans: [DeliveryPlan] = []
         var acceptedAt: Int64?
-        var metadata: [UInt8]?
-        var reference: String?
-        var resendOf: DeliveryPlace?
-        var partOf: CampaignPart?
-        var trace: TraceContext?
+        var rare = RareFields.Values()
         var isPartWhole = true
-        var unknown: [UInt8] = []
         let isWhole = RecordCoding.read(bytes) { tag, field in
             switch tag {
             case Tag.acceptedAt: acceptedAt = RecordCoding.number(in: field)
             case Tag.plan: plans.append(DeliveryPlan(storedForm: String(decoding: field, as: UTF8.self)))
             case Tag.content: content = field
-            case Tag.metadata: metadata = Array(field)
-            case Tag.resendOf: resendOf = DeliveryPlace(encoded: field)
-            case Tag.reference: reference = String(decoding: field, as: UTF8.self)
+            case Tag.metadata: rare.metadata = Array(field)
+            case Tag.resendOf: rare.resendOf = DeliveryPlace(encoded: field)
+            case Tag.reference: rare.reference = String(decoding: field, as: UTF8.self)
             case Tag.partOf:
-                partOf = CampaignPart(encoded: field)
-                isPartWhole = partOf != nil
+                rare.partOf = CampaignPart(encoded: field)
+                isPartWhole = rare.partOf != nil
             // A damaged one costs the trace, never the message.
-            case Tag.trace: trace = TraceContext(encoded: field)
-            default: RecordCoding.append(tag, field, to: &unknown)
+            case Tag.trace: rare.trace = TraceContext(encoded: field)
+            default: RecordCoding.append(tag, field, to: &rare.unknown)
             }
         }
         guard isWhole, isPartWhole, let content, let acceptedAt, Self.moments.contains(acceptedAt), !plans.isEmpty
@@ -148,9 +178,32 @@ public struct NotificationRecord: Sendable, Hashable {
             plans: plans,
             acceptedAt: Date(millisecondsSince1970: acceptedAt)
         )
-        (self.metadata, self.reference, self.resendOf, self.partOf) = (metadata, reference, resendOf, partOf)
-        (self.trace, self.unknown) = (trace, unknown)
+        self.rare = RareFields(rare)
     }
+}
+
+/// The fields of a record that few notifications have; never changed, so that copies of a record share them.
+private final class RareFields: Sendable, Hashable {
+    struct Values: Sendable, Hashable {
+        var metadata: [UInt8]?
+        var reference: String?
+        var resendOf: DeliveryPlace?
+        var partOf: CampaignPart?
+        var trace: TraceContext?
+        var unknown: [UInt8] = []
+    }
+
+    let values: Values
+
+    /// Makes the fields; nil when none has a value.
+    init?(_ values: Values) {
+        guard values != Values() else { return nil }
+        self.values = values
+    }
+
+    static func == (left: RareFields, right: RareFields) -> Bool { left === right || left.values == right.values }
+
+    func hash(into hasher: inout Hasher) { hasher.combine(values) }
 }
 
 /// A delivery by its notification and its index there, as the API names it.

@@ -24,9 +24,9 @@ struct PendingChanges {
     final class Assignment {
         let ticket: ClaimTicket
         let lease: Lease
-        var entries: [Entry] = []
+        @exclusivity(unchecked) var entries: [Entry] = []
         /// The number of deliveries of normal priority that it may still get.
-        var normal: Int
+        @exclusivity(unchecked) var normal: Int
 
         init(_ ticket: ClaimTicket, _ lease: Lease) {
             self.ticket = ticket

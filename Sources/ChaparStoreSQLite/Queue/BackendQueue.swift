@@ -41,15 +41,15 @@ final class BackendQueue {
 
     /// The backend's name.
     let name: String
-    private var urgent = Round()
-    private var normal = Round()
+    @exclusivity(unchecked) private var urgent = Round()
+    @exclusivity(unchecked) private var normal = Round()
     /// The number of deliveries of high priority that were given since the turn of normal priority, and of those given
     /// in that turn.
-    private var run = (urgent: 0, normal: 0)
+    @exclusivity(unchecked) private var run = (urgent: 0, normal: 0)
     /// The number of claimed deliveries.
-    var claimed = 0
+    @exclusivity(unchecked) var claimed = 0
     /// The calls that wait for work, the oldest first.
-    var tickets: [ClaimTicket] = []
+    @exclusivity(unchecked) var tickets: [ClaimTicket] = []
 
     init(name: String) { self.name = name }
 

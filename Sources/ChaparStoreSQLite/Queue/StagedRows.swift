@@ -21,15 +21,15 @@ final class StagedRows {
     /// When it was written, in milliseconds since 1970.
     let at: Int64
     /// Its deliveries; nil for those that have a row now.
-    private(set) var entries: [Entry?] = []
+    @exclusivity(unchecked) private(set) var entries: [Entry?] = []
     /// The number of deliveries that have no row.
-    private(set) var open = 0
+    @exclusivity(unchecked) private(set) var open = 0
     /// The earliest expiry of its deliveries.
-    private(set) var earliestExpiry = Int64.max
+    @exclusivity(unchecked) private(set) var earliestExpiry = Int64.max
     /// Whether the entries came in the order of their numbers, as they nearly always do.
-    private var isSorted = true
+    @exclusivity(unchecked) private var isSorted = true
     /// The numbers of all deliveries that were added, also of those that have a row now.
-    private var numbers: [Int64] = []
+    @exclusivity(unchecked) private var numbers: [Int64] = []
 
     init(number: Int64, at: Int64) {
         self.number = number
@@ -153,11 +153,8 @@ enum StagedRowPacking {
         record: [UInt8],
         to bytes: inout [UInt8]
     ) {
-        bytes.pack(key.id)
-        bytes.pack(flow)
-        bytes.pack(key.due)
-        bytes.pack(row.expires)
-        bytes.pack(row.scheduled ?? none)
+        let numbers: [5 of Int64] = [key.id, flow, key.due, row.expires, row.scheduled ?? none]
+        bytes.pack(numbers)
         append(recipient, to: &bytes)
         bytes.pack(Int64(caller.utf8.count))
         bytes.append(contentsOf: caller.utf8)

@@ -143,17 +143,12 @@ struct ArchivedDelivery: Equatable {
         var bytes: [UInt8] = []
         let texts = recipient.count + caller.utf8.count + record.count + (attemptLog?.count ?? 0)
         bytes.reserveCapacity(80 + texts)
-        bytes.pack(id)
-        bytes.pack(flow)
-        bytes.pack(state.code)
-        bytes.pack(row.expires)
-        bytes.pack(row.scheduled ?? none)
         let digits = HexDigits.start(in: recipient)
-        bytes.pack(Int64(digits))
-        bytes.pack(Int64(recipient.count))
-        bytes.pack(Int64(caller.utf8.count))
-        bytes.pack(Int64(record.count))
-        bytes.pack(attemptLog.map { Int64($0.count) } ?? none)
+        let numbers: [10 of Int64] = [
+            id, flow, state.code, row.expires, row.scheduled ?? none, Int64(digits), Int64(recipient.count),
+            Int64(caller.utf8.count), Int64(record.count), attemptLog.map { Int64($0.count) } ?? none,
+        ]
+        bytes.pack(numbers)
         bytes.append(contentsOf: recipient[..<digits])
         HexDigits.pack(recipient[digits...], to: &bytes)
         bytes.append(contentsOf: caller.utf8)

@@ -6,16 +6,26 @@ enum HexDigits {
     /// few.
     static func start(in text: [UInt8]) -> Int {
         var start = text.count
-        while start > 0, value(text[start - 1]) != nil { start -= 1 }
+        text.withUnsafeBufferPointer { text in
+            while start > 0, value(text[start - 1]) < 16 { start -= 1 }
+        }
         if (text.count - start) % 2 != 0 { start += 1 }
         return text.count - start >= shortest ? start : text.count
     }
 
+    /// Appends digits, an even number of them, as half as many bytes.
     static func pack(_ digits: ArraySlice<UInt8>, to bytes: inout [UInt8]) {
-        var index = digits.startIndex
-        while index + 1 < digits.endIndex {
-            bytes.append((value(digits[index]) ?? 0) << 4 | (value(digits[index + 1]) ?? 0))
-            index += 2
+        digits.withUnsafeBufferPointer { digits in
+            let count = digits.count / 2
+            withUnsafeTemporaryAllocation(of: UInt8.self, capacity: count) { packed in
+                for index in 0..<count {
+                    packed.initializeElement(
+                        at: index,
+                        to: value(digits[2 * index]) << 4 | value(digits[2 * index + 1])
+                    )
+                }
+                bytes.append(contentsOf: UnsafeBufferPointer(packed))
+            }
         }
     }
 
@@ -29,13 +39,13 @@ enum HexDigits {
         return digits
     }
 
-    /// Returns the value of a lowercase digit only: unpacking must return what was packed.
-    private static func value(_ byte: UInt8) -> UInt8? {
-        switch byte {
-        case UInt8(ascii: "0")...UInt8(ascii: "9"): byte - UInt8(ascii: "0")
-        case UInt8(ascii: "a")...UInt8(ascii: "f"): byte - UInt8(ascii: "a") + 10
-        default: nil
-        }
+    /// Returns the value of a lowercase digit only, since unpacking must return what was packed; at least 16 for any
+    /// other byte.
+    private static func value(_ byte: UInt8) -> UInt8 {
+        let decimal = byte &- UInt8(ascii: "0")
+        if decimal < 10 { return decimal }
+        let letter = byte &- UInt8(ascii: "a")
+        return letter < 6 ? letter + 10 : .max
     }
 
     private static func digit(_ value: UInt8) -> UInt8 {

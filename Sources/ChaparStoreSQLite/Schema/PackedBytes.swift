@@ -4,6 +4,13 @@ extension [UInt8] {
     mutating func pack(_ number: Int64) {
         Swift.withUnsafeBytes(of: number.littleEndian) { append(contentsOf: $0) }
     }
+
+    /// Appends numbers at once, each as ``pack(_:)`` does.
+    mutating func pack<let count: Int>(_ numbers: [count of Int64]) {
+        var numbers = numbers
+        for index in numbers.indices { numbers[index] = numbers[index].littleEndian }
+        Swift.withUnsafeBytes(of: numbers) { append(contentsOf: $0) }
+    }
 }
 
 extension ArraySlice<UInt8> {

@@ -465,11 +465,11 @@ struct APICampaignTests {
         record.partOf = campaign.nextPart
         let head = DeliveryHead(id: store.makeID(recipients: 8), record: record, expiresAt: campaign.expiresAt)
         let claims = (0..<8).map { ClaimedDelivery(id: Int64($0), head: head, recipient: .device("device-\($0)")) }
-        let found = try await directory.decisions(about: claims)
+        let found = try await directory.look(at: claims).decisions
         #expect(found == [0: .end(reason: "excluded"), 7: .end(reason: "excluded")])
         campaign.isPaused = true
         directory.note(campaign)
-        let paused = try await directory.decisions(about: claims)
+        let paused = try await directory.look(at: claims).decisions
         #expect(paused.count == 8 && paused.values.allSatisfy { if case .wait = $0 { true } else { false } })
     }
 }

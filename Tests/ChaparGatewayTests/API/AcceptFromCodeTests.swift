@@ -48,8 +48,12 @@ struct AcceptFromCodeTests {
     ) throws -> (draft: NotificationDraft, issues: [Finding]) {
         let snapshot = GatewaySnapshot(configuration: .keyless, backends: [])
         let settings = APISnapshot(snapshot, knownKinds: ["apns", "fcm"], uses: KeyUses(), at: .distantPast)
-        let (draft, issues) = try NotificationReader(settings).read(
-            NotificationWriter.body(notification, to: recipients)
+        var draft = NotificationDraft()
+        var issues = RequestIssues()
+        try NotificationReader(settings).read(
+            NotificationWriter.body(notification, to: recipients),
+            into: &draft,
+            &issues
         )
         return (draft, issues.list)
     }

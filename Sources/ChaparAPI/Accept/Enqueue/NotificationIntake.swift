@@ -97,29 +97,33 @@ struct NotificationIntake {
         record.content = draft.stored(from: body)
         record.plans = assignment.plans
         record.acceptedAt = acceptedAt
-        record.trace = trace
+        if let trace { record.trace = trace }
         let state: DeliveryState = times.dueAt == nil ? .queued : .scheduled
-        var new = NewNotification(
-            id: id,
-            notification: draft.notification,
+        // Before the record is moved into the notification.
+        let event = template.event(
+            id,
+            state: state,
+            recipients: recipients.count,
             record: record,
-            recipients: recipients,
-            planOf: assignment.plans.count > 1 ? assignment.planOf : [],
-            caller: caller.name,
-            dueAt: times.dueAt,
-            expiresAt: times.expiresAt,
-            collapseID: draft.notification.collapseID,
-            event: template.event(
-                id,
-                state: state,
-                recipients: recipients.count,
-                record: record,
-                title: draft.notification.title?.resolved(for: nil)
-            ),
-            replacementEvent: draft.notification.collapseID == nil ? nil : replacementEvent
+            title: draft.notification.title?.resolved(for: nil)
         )
-        if !draft.devices.isEmpty { new.users = draft.users(of: recipients) }
-        accepted.append(new)
+        let collapseID = draft.notification.collapseID
+        accepted.append(
+            NewNotification(
+                id: id,
+                notification: draft.notification,
+                record: record,
+                recipients: recipients,
+                planOf: assignment.plans.count > 1 ? assignment.planOf : [],
+                users: draft.devices.isEmpty ? [] : draft.users(of: recipients),
+                caller: caller.name,
+                dueAt: times.dueAt,
+                expiresAt: times.expiresAt,
+                collapseID: collapseID,
+                event: event,
+                replacementEvent: collapseID == nil ? nil : replacementEvent
+            )
+        )
         let isCounted: Bool
         switch recipients.first?.form {
         case .topic, .tags, .everyone: isCounted = false

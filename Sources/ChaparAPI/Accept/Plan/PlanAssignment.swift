@@ -23,7 +23,12 @@ package struct PlanAssignment {
 
     /// Finds the plan of every recipient of a draft, and reports those that no backend can address or that the caller
     /// may not address.
-    package init(_ draft: NotificationDraft, _ routing: RoutingTable, _ caller: Caller, _ issues: inout RequestIssues) {
+    package init(
+        _ draft: borrowing NotificationDraft,
+        _ routing: RoutingTable,
+        _ caller: Caller,
+        _ issues: inout RequestIssues
+    ) {
         guard !draft.isChoiceFaulty else { return }
         guard draft.devices.isEmpty else {
             assign(draft, routing, &issues)

@@ -56,6 +56,9 @@ package struct NotificationDraft: Sendable {
     /// The byte range of the overrides in the body, when there are any.
     var overrides: Range<Int>?
 
+    /// Makes an empty draft, for a reader to fill.
+    package init() {}
+
     /// The number of JSON values in `data` and `overrides`, at every level.
     var treeValues: Int {
         notification.overrides.values.reduce(notification.data.valueCount + (audienceRequest?.values ?? 0)) {

@@ -28,23 +28,24 @@ package struct NotificationReader {
         ]
     }
 
-    /// Reads a body that is one notification.
-    package func read(_ body: [UInt8]) throws(JSONSyntaxError) -> (NotificationDraft, RequestIssues) {
-        var draft = NotificationDraft()
-        var issues = RequestIssues()
-        // The results are captured variables: the generic return would copy them twice.
+    /// Reads a body that is one notification, into a new draft of the caller's: a draft is large, and a result would be
+    /// copied.
+    package func read(
+        _ body: [UInt8],
+        into draft: inout NotificationDraft,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) {
         try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
-            draft = try read(&scanner, &issues)
+            try read(&scanner, into: &draft, &issues)
         }
-        return (draft, issues)
     }
 
-    /// Reads the next value, a notification.
+    /// Reads the next value, a notification, into a new draft.
     func read(
         _ scanner: inout JSONScanner,
+        into draft: inout NotificationDraft,
         _ issues: inout RequestIssues
-    ) throws(JSONSyntaxError) -> NotificationDraft {
-        var draft = NotificationDraft()
+    ) throws(JSONSyntaxError) {
         var hasAudience = false
         let isObject = try scanner.fields(Field.self, &issues, "#") {
             (scanner, issues, field) throws(JSONSyntaxError) in
@@ -94,10 +95,9 @@ package struct NotificationReader {
                 draft.campaign.field = "keep"
             }
         }
-        guard isObject else { return draft }
+        guard isObject else { return }
         if !hasAudience { issues.add("#/to", "audience_missing", "Say who gets it: \(AudienceReader.fieldNames).") }
         checkWhole(&draft, &issues)
-        return draft
     }
 
     /// Reads one of the stored parts; keeps its byte range and whether it was valid.

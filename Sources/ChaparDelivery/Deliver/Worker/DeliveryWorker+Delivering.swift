@@ -33,8 +33,8 @@ extension DeliveryWorker {
     /// Sends deliveries to the backend and waits for its answers; returns the refusals for a missing registration, nil
     /// when nothing was sent.
     private func handOver(_ claimed: Claimed) async -> (WorkerBatch, [WorkerBatch.Outcome])? {
-        let claims = await permitted(claimed.deliveries)
-        guard !claims.isEmpty, let addresses = await addresses(of: claims) else { return nil }
+        let (claims, known) = await permitted(claimed.deliveries)
+        guard !claims.isEmpty, let addresses = await addresses(of: claims, known) else { return nil }
         var receipts: ReceiptMarks?
         if settings.takesReceipts { receipts = await receiptMarks() }
         guard dependencies.store.holdsClaims(since: claimed.since) else {
@@ -109,14 +109,18 @@ extension DeliveryWorker {
 
     /// Returns the claims that may be sent now; those of campaigns that are paused or cancelled, and those to devices
     /// that are excluded by now, are put off or end.
-    private func permitted(_ claims: [ClaimedDelivery]) async -> [ClaimedDelivery] {
+    ///
+    /// It also returns the devices that were read for it.
+    private func permitted(
+        _ claims: [ClaimedDelivery]
+    ) async -> (claims: [ClaimedDelivery], devices: [String: Device]) {
         guard let campaigns = dependencies.campaigns, claims.contains(where: { $0.head.record.partOf != nil }) else {
-            return claims
+            return (claims, [:])
         }
         let now = dependencies.clock.reading
-        let decisions: [Int64: CampaignDirectory.Decision]
+        let look: CampaignDirectory.Look
         do throws(StoreError) {
-            decisions = try await campaigns.decisions(about: claims)
+            look = try await campaigns.look(at: claims)
         } catch {
             dependencies.logger.error(
                 "reading a campaign failed",
@@ -125,13 +129,13 @@ extension DeliveryWorker {
             let later = now.steady.addingTimeInterval(1)
             let parts = claims.filter { $0.head.record.partOf != nil }
             record(parts.map { withhold($0, at: now) ?? Resolution(of: $0, .retry(at: later, step: $0.step)) })
-            return claims.filter { $0.head.record.partOf == nil }
+            return (claims.filter { $0.head.record.partOf == nil }, [:])
         }
-        guard !decisions.isEmpty else { return claims }
+        guard !look.decisions.isEmpty else { return (claims, look.devices) }
         var left: [ClaimedDelivery] = []
         var resolutions: [Resolution] = []
         for claim in claims {
-            switch decisions[claim.id] {
+            switch look.decisions[claim.id] {
             case nil: left.append(claim)
             case .wait(let until):
                 resolutions.append(
@@ -142,7 +146,7 @@ extension DeliveryWorker {
             }
         }
         record(resolutions)
-        return left
+        return (left, look.devices)
     }
 
     /// Returns the resolution of a delivery that is not to be sent any more.
@@ -157,12 +161,15 @@ extension DeliveryWorker {
         )
     }
 
-    /// Reads the tokens of the devices in a batch at once; nil when they could not be read and the batch waits.
-    private func addresses(of claims: [ClaimedDelivery]) async -> DeviceAddresses? {
+    /// Reads the tokens of the devices in a batch at once, but for those that are known; nil when they could not be
+    /// read and the batch waits.
+    private func addresses(of claims: [ClaimedDelivery], _ known: [String: Device]) async -> DeviceAddresses? {
         var devices: [String: Device]?
         do throws(StoreError) {
             if !addressesDevices, DeviceAddresses.areNeeded(for: claims) {
-                devices = try await dependencies.devices?.devices(DeviceAddresses.ids(in: claims)) ?? [:]
+                let missing = DeviceAddresses.ids(in: claims).filter { known[$0] == nil }
+                let found = missing.isEmpty ? [:] : try await dependencies.devices?.devices(missing) ?? [:]
+                devices = known.merging(found) { $1 }
             }
         } catch {
             dependencies.logger.error("reading devices failed", metadata: ["backend": "\(name)", "error": "\(error)"])

@@ -130,8 +130,9 @@ struct FastIntake: Sendable {
     }
 
     private func problem(of head: HTTPRequestHead, isLocal: Bool) -> Problem? {
-        if head.uri.utf8.contains(UInt8(ascii: "%")), head.uri.contains("%00") { return .nulInTarget }
-        if Self.isUnsafe(head.uri) { return .unsafeHead }
+        let uri = head.uri
+        if Self.hasPercentCode(uri), uri.contains("%00") { return .nulInTarget }
+        if Self.isUnsafe(uri) { return .unsafeHead }
         for (name, value) in head.headers {
             if Self.isUnsafe(value) { return .unsafeHead }
             // The parser has decoded the chunks; data in another coding would be taken for the body.
@@ -141,6 +142,11 @@ struct FastIntake: Sendable {
         // The rest depends on whether keys are needed now, not when the connection was opened.
         guard snapshots.current.keyring.isKeyless else { return nil }
         return isLocal ? .throughProxy : .keysNeeded
+    }
+
+    /// Whether a target may have a percent code.
+    private static func hasPercentCode(_ uri: String) -> Bool {
+        uri.utf8.withContiguousStorageIfAvailable { $0.contains(UInt8(ascii: "%")) } ?? true
     }
 
     /// Whether text of a head, encoded or decoded, is unsafe to compare; short text is safe.

@@ -47,7 +47,7 @@ public enum GatewayReason {
     /// A recipient's tokens could not be looked up.
     public static let resolverFailed = "resolver_failed"
     /// The message's time to live ended while it waited.
-    package static let expired = "expired"
+    package static let expired = Refusal.expired.reason
     /// The platform accepted the message and later reported that it failed.
     public static let failedLater = "failed_later"
 

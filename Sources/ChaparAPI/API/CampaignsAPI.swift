@@ -136,22 +136,6 @@ package struct CampaignsAPI: Sendable {
         }
     }
 
-    /// Returns a page of a campaign's deliveries.
-    func page(
-        of id: NotificationID,
-        after: Int64?,
-        limit: Int
-    ) async throws(Problem) -> (page: [CampaignDelivery], hasMore: Bool) {
-        do throws(StoreError) {
-            var page = try await state.store.deliveries(ofCampaign: id, after: after, limit: limit + 1)
-            let hasMore = page.count > limit
-            if hasMore { page.removeLast() }
-            return (page, hasMore)
-        } catch {
-            throw Problem(error)
-        }
-    }
-
     // MARK: Changing
 
     /// Pauses a campaign, or lets it go on; one that is so already is no mistake.

@@ -85,13 +85,7 @@ package struct CampaignsAPI: Sendable {
     package func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
-        var before: NotificationID?
-        if let cursor = scope.parameter("cursor") {
-            guard let id = NotificationID(cursor) else {
-                throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
-            }
-            before = id
-        }
+        var before = try scope.cursor { NotificationID($0) }
         var found: [(campaign: Campaign, state: DeliveryState?)] = []
         var hasMore = true
         var rows = Int64(SearchAPI.mostRows)

@@ -82,13 +82,7 @@ package struct StatusAPI: Sendable {
         try scope.allowParameters(["cursor", "limit", "state"])
         let states = try Self.states(scope.parameter("state"))
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
-        var after: Int64?
-        if let cursor = scope.parameter("cursor") {
-            guard let last = NotificationID(cursor) else {
-                throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
-            }
-            after = last.rawValue
-        }
+        let after = try scope.cursor { NotificationID($0)?.rawValue }
         let notification = try Self.id(id)
         let (record, caller, page, next) = try await page(
             of: id,

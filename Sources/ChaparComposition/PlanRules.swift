@@ -3,7 +3,7 @@ import ChaparCore
 
 /// The rules that decide what happens to a delivery after an attempt, shared by the gateway and code without one.
 ///
-/// They are pure: time and randomness are arguments, a verdict is the result. Whatever the outcome, they never allow:
+/// They are pure: time and randomness are arguments, a verdict is the result. For no outcome they allow:
 /// * a second copy under ``DeliveryPlan/UnknownRule/stop``;
 /// * a gap under ``DeliveryPlan/UnknownRule/next``: while a backend is left and there is time, it is tried;
 /// * a message that may have arrived to be reported as failed.

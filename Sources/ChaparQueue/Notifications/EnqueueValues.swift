@@ -133,8 +133,9 @@ public struct NewNotification: Sendable {
     /// The plan of every recipient, unless ``planOf`` names another one.
     public var plan: DeliveryPlan { record.plan(at: 0) }
 
-    /// Whether its deliveries come before those of normal priority: not those of a campaign, whatever the platforms are
-    /// told.
+    /// Whether its deliveries come before those of normal priority.
+    ///
+    /// Those of a campaign do not, also where the platforms get them with high priority.
     package var isUrgent: Bool { Self.isUrgent(notification.priority, partOf: record.partOf) }
 
     /// Whether deliveries of this priority, and of this campaign if any, come before those of normal priority.

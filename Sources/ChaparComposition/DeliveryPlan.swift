@@ -3,7 +3,7 @@ import ChaparCore
 /// The backends that a delivery goes through, and the rule for an attempt without an answer.
 ///
 /// It is a value with two interpreters: the gateway's dispatcher, which keeps the step in the store, and
-/// ``FallbackBackend`` in memory. Both apply ``PlanRules`` to outcomes.
+/// ``FallbackBackend`` in memory. Both apply the same rules to outcomes.
 public struct DeliveryPlan: Sendable, Hashable {
     /// The rule for a message that was sent and got no answer.
     @nonexhaustive

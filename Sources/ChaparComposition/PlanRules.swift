@@ -10,7 +10,7 @@ package import ChaparCore
 ///
 /// Plugins have already turned a platform's error codes into a ``ChaparCore/Refusal/Advice``.
 package struct PlanRules: Sendable, Hashable {
-    /// The number of attempts and the waits between them.
+    /// The number of attempts and the waits between them, unless the plan says otherwise.
     package var retry: RetryPolicy
     /// The longest time trouble of a platform is tolerated at a step with a later one, unless the plan says otherwise.
     package var fallbackAfter: Duration
@@ -147,6 +147,7 @@ package struct PlanRules: Sendable, Hashable {
         limit: Refusal.RetryLimit? = nil
     ) -> PlanVerdict {
         let attempt = position.attempts + 1
+        let retry = position.plan.retry ?? retry
         let time = retry.time(after: attempt, floor: floor, at: now, random: random)
         let isExhausted =
             position.isNowOrNever || isCounted && attempt >= min(retry.maximumAttempts, limit?.attempts ?? .max)

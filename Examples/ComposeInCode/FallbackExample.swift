@@ -28,13 +28,13 @@ enum FallbackExample {
             ],
         ]
         let chain = try client.add(as: "everywhere") { _ in
-            FallbackBackend(
+            try PlanBackend(
+                .firstOf("apple", "google", "huawei").onUnknown(.wait),
                 [
                     NamedBackend("apple", apple.breaking().bounded(to: 1_000)),
                     NamedBackend("google", google.paced(.perMinute(600_000, rampUp: .seconds(60)))),
                     NamedBackend("huawei", huawei),
                 ],
-                onUnknown: .wait,
                 resolver: RecipientResolver { ids in devices.filter { ids.contains($0.key) } },
                 observe: { entry in print("\(entry.backend):", words(entry.event)) }
             )

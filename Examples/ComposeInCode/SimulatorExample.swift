@@ -49,7 +49,8 @@ enum SimulatorExample {
             DeviceToken("firebase-42", service: .iOSFirebase),
         ]
         let chain = try client.add(as: "both") { _ in
-            FallbackBackend(
+            try PlanBackend(
+                .firstOf("apple", "google"),
                 [NamedBackend("apple", apple.breaking()), NamedBackend("google", google)],
                 resolver: RecipientResolver { _ in ["iphone": ResolvedDevice(tokens)] },
                 observe: { entry in print("down: \(entry.backend):", FallbackExample.words(entry.event)) }

@@ -16,7 +16,7 @@ struct GoObject {
         for (name, value) in object where value != .null { members[name.lowercased()] = value }
     }
 
-    /// Returns a member whatever its type is.
+    /// Returns a member of any type.
     func value(_ name: String) -> JSONValue? { members[name] }
 
     func text(_ name: String) throws(WrongType) -> String? {

@@ -68,7 +68,7 @@ extension GorushMapping {
 
     /// Returns the sound: its name, or an object for a critical alert.
     ///
-    /// `name` and `volume` alone make one, whatever `sound` is.
+    /// `name` and `volume` alone make one, with any value of `sound`.
     static func sound(_ object: GoObject) -> JSONValue? {
         let (name, volume) = (object.string("name"), object.value("volume"))
         if name != nil || volume != nil {

@@ -1,7 +1,8 @@
 import Foundation
 import ChaparCore
 
-/// gorush's figures, made of the gateway's metrics: they count everything that the gateway sends, by whatever door.
+/// gorush's figures, made of the gateway's metrics: they count everything that the gateway sends, through any
+/// endpoint.
 struct GorushStatistics {
     private let lines: [Substring]
 

@@ -10,13 +10,14 @@ extension PushClient {
     /// let anywhere = try client.add(plan, as: "anywhere", resolver: devices)
     /// ```
     ///
-    /// The plan is interpreted in memory, by the rules of a gateway's. Its backends stay the client's: removing the
-    /// plan ends none of them. One that is removed is passed over, as one that refuses.
+    /// The plan is interpreted in memory, by the rules of a gateway's (``ChaparComposition/PlanBackend``). Its backends
+    /// stay the client's: removing the plan ends none of them. One that is removed is passed over, as one that refuses.
     ///
     /// - Parameters:
     ///   - plan: The plan; each backend was added before, and is there once.
     ///   - name: The name of the new backend; no other backend of the client has it.
-    ///   - retry: The retries, over all backends together.
+    ///   - retry: The retries of a plan without its own, over all backends together; for each backend where a message
+    ///     goes to all of them.
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - observe: Called with every attempt, including those whose outcome is not the final one.
     /// - Returns: The backend.
@@ -29,32 +30,10 @@ extension PushClient {
         retry: RetryPolicy = RetryPolicy(),
         resolver: RecipientResolver? = nil,
         observe: PlanObserver? = nil
-    ) throws -> FallbackBackend {
-        let owned = try owned
-        guard !plan.backends.isEmpty else { throw PushError(.invalidRequest, "plan: it has no backend: name one") }
-        var members: [NamedBackend] = []
-        for step in plan.backends {
-            guard let backend = owned[step] else {
-                let nearest = Suggestion.nearest(to: step, among: owned.keys.sorted())
-                let fix = nearest.map { "did you mean \($0)?" } ?? "add it first"
-                throw PushError(.invalidRequest, "plan: there is no backend \(step): \(fix)")
-            }
-            guard !members.contains(where: { $0.name == step }) else {
-                throw PushError(.invalidRequest, "plan: \(step) is there twice: name each backend once")
-            }
-            members.append(NamedBackend(step, BorrowedBackend(wrapped: backend)))
-        }
-        return try add(as: name) { _ in
-            FallbackBackend(
-                members,
-                onUnknown: plan.onUnknown,
-                unknownWait: plan.unknownWait,
-                fallbackAfter: plan.fallbackAfter ?? .zero,
-                retry: retry,
-                resolver: resolver,
-                observe: observe
-            )
-        }
+    ) throws -> PlanBackend {
+        let backends = try owned.map { NamedBackend($0.key, BorrowedBackend(wrapped: $0.value)) }
+        let backend = try PlanBackend(plan, backends, retry: retry, resolver: resolver, observe: observe)
+        return try add(as: name) { _ in backend }
     }
 }
 

@@ -1,9 +1,8 @@
-public import ChaparCore
+package import ChaparCore
 
 /// The meaning of an outcome for its backend as a whole, rather than for one message; a ``Breaker`` and the gateway's
 /// flow control decide by it.
-@nonexhaustive
-public enum BackendSignal: Sendable, Hashable {
+package enum BackendSignal: Sendable, Hashable {
     /// No meaning: the platform was not asked, or the fault is the account's.
     case nothing
     /// The platform took a message, or refused one for itself: it is reachable.
@@ -47,7 +46,7 @@ public enum GatewayReason {
     /// A recipient's tokens could not be looked up.
     public static let resolverFailed = "resolver_failed"
     /// The message's time to live ended while it waited.
-    package static let expired = "expired"
+    package static let expired = Refusal.expired.reason
     /// The platform accepted the message and later reported that it failed.
     public static let failedLater = "failed_later"
 
@@ -59,9 +58,9 @@ public enum GatewayReason {
 }
 
 extension DeliveryOutcome {
-    /// The signal of the outcome about its backend; ``ChaparComposition/BackendSignal/nothing`` where Chapar itself
+    /// The signal of the outcome about its backend; ``BackendSignal/nothing`` where Chapar itself
     /// refused.
-    public var signal: BackendSignal {
+    package var signal: BackendSignal {
         switch self {
         case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works
         case .refused(let refusal): refusal.signal

@@ -20,7 +20,7 @@ public struct Breaker: Sendable {
     }
 
     /// The answer to a request to send.
-    public enum Admission: Sendable, Hashable {
+    package enum Admission: Sendable, Hashable {
         /// Send.
         case pass
         /// Send one message, as a probe: its outcome decides.
@@ -38,25 +38,25 @@ public struct Breaker: Sendable {
     }
 
     /// The state.
-    public private(set) var state = State.closed
+    package private(set) var state = State.closed
     private var settings: Settings
     private var counts: RecentCounts
     /// The number of failed requests of several messages since the last success.
     private var failedInRow = 0
     /// The length of the next opening.
-    public private(set) var nextCooldown: Duration
+    package private(set) var nextCooldown: Duration
     /// The length of the next opening for a platform that asks for a pause without a length.
     private var nextRest = BackendSignal.firstWait
 
     /// Makes a closed breaker.
-    public init(_ settings: Settings = Settings()) {
+    package init(_ settings: Settings = Settings()) {
         self.settings = settings
         counts = RecentCounts(window: settings.window)
         nextCooldown = settings.cooldown
     }
 
     /// Requests permission to send; after ``Admission/probe`` the next answer must be that of one message alone.
-    public mutating func admit(at now: Date) -> Admission {
+    package mutating func admit(at now: Date) -> Admission {
         switch state {
         case .closed:
             return .pass
@@ -71,13 +71,13 @@ public struct Breaker: Sendable {
     }
 
     /// Returns a probe without a result, so that another can be made at once.
-    public mutating func abandonProbe() {
+    package mutating func abandonProbe() {
         if case .halfOpen(_, let reason) = state { move(.abandon, to: .halfOpen(probeUntil: nil, reason: reason)) }
     }
 
     /// Records the signal of an answer, `count` times; returns the change that it caused.
     @discardableResult
-    public mutating func record(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
+    package mutating func record(_ signal: BackendSignal, count: Int = 1, at now: Date) -> Change? {
         switch signal {
         case .nothing:
             return nil
@@ -122,7 +122,7 @@ public struct Breaker: Sendable {
 
     /// Opens it until a time, no matter what was counted, unless it is open for longer: for an operator, or a guard.
     @discardableResult
-    public mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }
+    package mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }
 
     /// Ends the wait, so that a probe can go at once; returns the reason for which it was open, or nil when it was not.
     ///
@@ -135,7 +135,7 @@ public struct Breaker: Sendable {
     }
 
     /// Uses other settings from now on; the state does not change.
-    public mutating func adopt(_ settings: Settings) {
+    package mutating func adopt(_ settings: Settings) {
         guard settings != self.settings else { return }
         if settings.window != self.settings.window { counts = RecentCounts(window: settings.window) }
         let isWaiting = state != .closed
@@ -144,14 +144,14 @@ public struct Breaker: Sendable {
     }
 
     /// Restores a saved breaker: its state, and the length of its next opening.
-    public mutating func restore(_ state: State, cooldown: Duration?) {
+    package mutating func restore(_ state: State, cooldown: Duration?) {
         self.state = state
         nextCooldown = min(cooldown ?? settings.cooldown, settings.longestCooldown)
     }
 
     /// Closes it and resets all counts.
     @discardableResult
-    public mutating func reset() -> Change? { close(.reset) }
+    package mutating func reset() -> Change? { close(.reset) }
 
     private mutating func open(_ event: BreakerEvent, _ reason: String, at now: Date) -> Change {
         let until = now.addingTimeInterval(nextCooldown.inSeconds)

@@ -6,8 +6,8 @@ public import ChaparCore
 /// deadline each.
 ///
 /// While the breaker is open, every message is refused with `breaker_open` and the time of the next probe as retry
-/// advice. ``ChaparCore/DeliveryOutcome/signal`` says which outcomes are failures: a dead token is not one, since the
-/// platform works.
+/// advice. Outcomes that say nothing about the platform are no failures: a dead token is not one, since the platform
+/// works.
 public struct CircuitBreakingBackend: BackendWrapper {
     /// The wrapped backend.
     public let wrapped: any PushBackend

@@ -2,12 +2,13 @@ public import ChaparCore
 
 extension PushBackend {
     /// Returns this backend with retries: ``ChaparComposition/RetryingBackend``.
+    @available(*, deprecated, message: "Add the plan DeliveryPlan.firstOf(name).retrying(…) to the client.")
     public func retrying(
         _ policy: RetryPolicy = RetryPolicy(),
         deadline: Duration = .seconds(120),
         onUnknown: DeliveryPlan.UnknownRule? = nil
     ) -> RetryingBackend {
-        RetryingBackend(self, policy: policy, deadline: deadline, onUnknown: onUnknown)
+        RetryingBackend(self, policy: policy, deadline: deadline, onUnknown: onUnknown, time: SystemTime())
     }
 
     /// Returns this backend with a rate limit: ``ChaparComposition/RateLimitedBackend``.

@@ -10,6 +10,43 @@ extension DeliveryPlan {
     /// It is the same value in code, in a configuration file (`fallback: [ios, android, sms]`) and in a store.
     public static func firstOf(_ first: String, _ others: String...) -> DeliveryPlan { DeliveryPlan([first] + others) }
 
+    /// Returns the plan that sends a message to all backends at the same time, by their names.
+    ///
+    /// Each recipient gets it from every backend that can address it. In a configuration file it is
+    /// `fan_out: [ios, web]`.
+    ///
+    /// - Parameters:
+    ///   - first: A backend.
+    ///   - others: The other backends.
+    ///   - need: The acceptances that the outcome of a recipient needs; in a gateway each delivery has its own outcome.
+    /// - Returns: The plan.
+    public static func all(_ first: String, _ others: String..., need: Need = .any) -> DeliveryPlan {
+        var plan = DeliveryPlan([first] + others)
+        plan.need = need
+        return plan
+    }
+
+    /// Makes the plan that goes from each backend to the next, of the names that a block lists.
+    ///
+    /// ```swift
+    /// let plan = DeliveryPlan {
+    ///     "ios"
+    ///     "android"
+    ///     if hasTextMessages { "sms" }
+    /// }
+    /// ```
+    public init(@PlanBuilder _ backends: () throws -> [String]) rethrows { self.init(try backends()) }
+
+    /// Returns the plan with its own number of attempts, over all steps, and its own waits between them.
+    ///
+    /// In a configuration file these are `max_attempts`, `first_retry` and `max_retry` of a route's `use`. A plan that
+    /// sends to all backends gives each of them so many attempts.
+    public func retrying(_ policy: RetryPolicy = RetryPolicy()) -> DeliveryPlan {
+        var plan = self
+        plan.retry = policy
+        return plan
+    }
+
     /// Returns the plan with a limit of the time for which trouble is tolerated at each step: ``fallbackAfter``.
     public func movingOn(after span: Duration) -> DeliveryPlan {
         var plan = self
@@ -29,6 +66,28 @@ extension DeliveryPlan {
         plan.unknownWait = span
         return plan
     }
+}
+
+/// Lists the backends' names of a ``DeliveryPlan``, with conditions and loops.
+@resultBuilder
+public enum PlanBuilder {
+    /// Takes a name.
+    public static func buildExpression(_ name: String) -> [String] { [name] }
+
+    /// Joins the names of a block.
+    public static func buildBlock(_ parts: [String]...) -> [String] { parts.flatMap { $0 } }
+
+    /// Takes the names of an `if` whose condition may not hold.
+    public static func buildOptional(_ names: [String]?) -> [String] { names ?? [] }
+
+    /// Takes the names of the first branch.
+    public static func buildEither(first names: [String]) -> [String] { names }
+
+    /// Takes the names of the other branch.
+    public static func buildEither(second names: [String]) -> [String] { names }
+
+    /// Joins the names of a loop.
+    public static func buildArray(_ parts: [[String]]) -> [String] { parts.flatMap { $0 } }
 }
 
 extension PushAccount {

@@ -1,9 +1,9 @@
 import ChaparCore
 
-/// The backends that a delivery goes through, and the rule for an attempt without an answer.
+/// The backends that a delivery goes through, and the rules of its retries and of an attempt without an answer.
 ///
 /// It is a value with two interpreters: the gateway's dispatcher, which keeps the step in the store, and
-/// ``FallbackBackend`` in memory. Both apply ``PlanRules`` to outcomes.
+/// ``PlanBackend`` in memory. Both apply the same rules to outcomes.
 public struct DeliveryPlan: Sendable, Hashable {
     /// The rule for a message that was sent and got no answer.
     @nonexhaustive
@@ -19,6 +19,24 @@ public struct DeliveryPlan: Sendable, Hashable {
         case wait
     }
 
+    /// The outcome of a recipient whose message went to several backends at the same time.
+    @nonexhaustive
+    public enum Need: String, Sendable, CaseIterable {
+        /// Accepted when any backend accepted; else unknown when any gave no answer; else the refusal that most allows
+        /// a retry.
+        case any
+        /// Accepted when all accepted; else unknown when any gave no answer; else a refusal.
+        ///
+        /// When some backends have taken the message, its advice is never to retry, since that would send it there
+        /// twice.
+        case all
+    }
+
+    /// The parts that few plans have: one word where a plan is stored.
+    private indirect enum Rare: Sendable, Hashable {
+        case values(unknownWait: Duration, retry: RetryPolicy?)
+    }
+
     /// The default of ``DeliveryPlan/unknownWait``: 30 s.
     public static let defaultUnknownWait = Duration.seconds(30)
 
@@ -29,12 +47,16 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// The rule after an attempt without an answer; nil leaves it to the backend: stop where a repeat does harm, else
     /// retry.
     public var onUnknown: UnknownRule?
-    /// The longest time ``UnknownRule/wait`` waits for a report from the platform; kept to the millisecond.
-    public var unknownWait: Duration
+    /// The backends of which a message that goes to all of them needs an acceptance; nil sends to one after the other.
+    ///
+    /// In a gateway each backend gets a delivery of its own, with an end of its own.
+    public var need: Need?
     /// The longest time trouble of an account or a platform is tolerated at each step before the next backend is used.
     ///
     /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
     public var fallbackAfter: Duration?
+    /// Nil where both parts have their defaults.
+    private var rare: Rare?
 
     /// Makes a plan.
     public init(
@@ -45,8 +67,37 @@ public struct DeliveryPlan: Sendable, Hashable {
     ) {
         self.backends = backends
         self.onUnknown = onUnknown
-        self.unknownWait = unknownWait
         self.fallbackAfter = fallbackAfter
+        self.unknownWait = unknownWait
+    }
+
+    /// The longest time ``UnknownRule/wait`` waits for a report from the platform; kept to the millisecond.
+    public var unknownWait: Duration {
+        get { if case .values(let wait, _)? = rare { wait } else { Self.defaultUnknownWait } }
+        set { keep(newValue, retry) }
+    }
+
+    /// The attempts of a delivery and the waits between them; nil leaves them to the interpreter.
+    ///
+    /// The waits are kept to the millisecond.
+    public var retry: RetryPolicy? {
+        get { if case .values(_, let retry)? = rare { retry } else { nil } }
+        set { keep(unknownWait, newValue) }
+    }
+
+    private mutating func keep(_ unknownWait: Duration, _ retry: RetryPolicy?) {
+        let isUsual = unknownWait == Self.defaultUnknownWait && retry == nil
+        rare = isUsual ? nil : .values(unknownWait: unknownWait, retry: retry)
+    }
+
+    /// The plans of its deliveries: itself, or one of each backend where a message goes to all of them.
+    package var parts: [DeliveryPlan] {
+        guard need != nil else { return [self] }
+        return backends.map { backend in
+            var plan = self
+            (plan.backends, plan.need, plan.fallbackAfter) = ([backend], nil, nil)
+            return plan
+        }
     }
 
     /// Returns the steps after `step` whose backends `isUsable` accepts, in order: those where a delivery can go on.
@@ -60,11 +111,16 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// Backend names never hold `>` or `|`.
     public var storedForm: String {
         var text = backends.joined(separator: ">")
-        let hasSpans = unknownWait != Self.defaultUnknownWait || fallbackAfter != nil
-        if onUnknown != nil || hasSpans { text += "|" + (onUnknown?.rawValue ?? "") }
-        if unknownWait != Self.defaultUnknownWait { text += "|wait=\(unknownWait.inMilliseconds)" }
-        if let fallbackAfter { text += "|patience=\(fallbackAfter.inMilliseconds)" }
-        return text
+        var parts = ""
+        if unknownWait != Self.defaultUnknownWait { parts += "|wait=\(unknownWait.inMilliseconds)" }
+        if let fallbackAfter { parts += "|patience=\(fallbackAfter.inMilliseconds)" }
+        if let need { parts += "|need=\(need.rawValue)" }
+        if let retry {
+            parts += "|attempts=\(retry.maximumAttempts)|first=\(retry.firstWait.inMilliseconds)"
+            parts += "|longest=\(retry.longestWait.inMilliseconds)"
+        }
+        if onUnknown != nil || !parts.isEmpty { text += "|" + (onUnknown?.rawValue ?? "") }
+        return text + parts
     }
 
     /// Returns the backend of a step, or of the nearest one when the plan has no such step; empty for a plan without
@@ -78,7 +134,7 @@ public struct DeliveryPlan: Sendable, Hashable {
         min(Int(count: Int64(clamping: number)), max(0, backends.count - 1))
     }
 
-    /// Reads ``storedForm``.
+    /// Reads ``storedForm``; parts that it does not know, of a later version, are left out.
     public init(storedForm text: String) {
         let parts = text.split(separator: "|", omittingEmptySubsequences: false)
         let backends = (parts.first ?? "").split(separator: ">").map(String.init)
@@ -88,10 +144,15 @@ public struct DeliveryPlan: Sendable, Hashable {
         onUnknown = UnknownRule(rawValue: String(parts[1]))
         for part in parts.dropFirst(2) {
             let pair = part.split(separator: "=", maxSplits: 1)
-            guard pair.count == 2, let milliseconds = Int64(pair[1]) else { continue }
+            guard pair.count == 2 else { continue }
+            if pair[0] == "need" { need = Need(rawValue: String(pair[1])) }
+            guard let number = Int64(pair[1]) else { continue }
             switch pair[0] {
-            case "wait": unknownWait = .milliseconds(milliseconds)
-            case "patience": fallbackAfter = .milliseconds(milliseconds)
+            case "wait": unknownWait = .milliseconds(number)
+            case "patience": fallbackAfter = .milliseconds(number)
+            case "attempts": retry = RetryPolicy(maximumAttempts: max(1, Int(clamping: number)))
+            case "first": retry?.firstWait = .milliseconds(max(0, number))
+            case "longest": retry?.longestWait = .milliseconds(max(0, number))
             default: continue
             }
         }

@@ -2,6 +2,8 @@ public import ChaparCore
 
 /// Several backends, each of which takes over when the one before it fails: a ``DeliveryPlan`` interpreted in memory.
 ///
+/// It is the interpreter behind ``PlanBackend``, which takes the plan as a value.
+///
 /// A recipient goes to the first backend that can address it. When that one refuses for good, or its trouble outlasts
 /// the `fallbackAfter`, the next one is tried; after an attempt without an answer the plan's rule decides. Each backend
 /// gets recipients that it can address: a raw token only goes to backends of its service, and the ``RecipientResolver``
@@ -30,6 +32,7 @@ public struct FallbackBackend: BackendGroup {
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - observe: Called with every attempt, including those whose outcome is not the final one, such as a dead
     ///     token.
+    @available(*, deprecated, message: "Write PlanBackend(.firstOf(…), members), or add the plan to a client.")
     public init(
         _ members: [NamedBackend],
         onUnknown: DeliveryPlan.UnknownRule? = nil,
@@ -67,17 +70,40 @@ public struct FallbackBackend: BackendGroup {
         random: @escaping @Sendable () -> Double = { .random(in: 0...1) },
         observe: PlanObserver? = nil
     ) {
-        self.members = members
-        self.resolver = resolver
-        interpreter = PlanInterpreter(
-            steps: members,
+        self.init(
             plan: DeliveryPlan(
                 members.map(\.name),
                 onUnknown: onUnknown,
                 unknownWait: unknownWait,
                 fallbackAfter: fallbackAfter
             ),
-            rules: PlanRules(retry: retry, waitsForOperator: false),
+            members,
+            retry: retry,
+            deadline: deadline,
+            resolver: resolver,
+            time: time,
+            random: random,
+            observe: observe
+        )
+    }
+
+    /// Makes the chain of a plan, whose backends are `members` in the same order.
+    init(
+        plan: DeliveryPlan,
+        _ members: [NamedBackend],
+        retry: RetryPolicy,
+        deadline: Duration,
+        resolver: RecipientResolver?,
+        time: any TimeSource,
+        random: @escaping @Sendable () -> Double,
+        observe: PlanObserver?
+    ) {
+        self.members = members
+        self.resolver = resolver
+        interpreter = PlanInterpreter(
+            steps: members,
+            plan: plan,
+            rules: PlanRules(retry: retry, fallbackAfter: .zero, waitsForOperator: false),
             deadline: deadline,
             resolver: resolver,
             skipsForeign: true,

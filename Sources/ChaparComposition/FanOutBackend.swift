@@ -9,17 +9,7 @@ public struct FanOutBackend: BackendGroup {
     private typealias Answer = (member: Int, outcome: DeliveryOutcome)
 
     /// The rule that combines the outcomes of one recipient.
-    @nonexhaustive
-    public enum Rule: String, Sendable, CaseIterable {
-        /// Accepted when any backend accepted; else unknown when any gave no answer; else the refusal that most allows
-        /// a retry.
-        case any
-        /// Accepted when all accepted; else unknown when any gave no answer; else a refusal.
-        ///
-        /// When some backends have taken the message, its advice is never to retry, since that would send it there
-        /// twice.
-        case all
-    }
+    public typealias Rule = DeliveryPlan.Need
 
     /// `fan-out`.
     public var kind: BackendKind { "fan-out" }
@@ -38,6 +28,7 @@ public struct FanOutBackend: BackendGroup {
     ///   - rule: Combines the outcomes of one recipient.
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - observe: Called with every backend's outcome; called from any thread, must not block.
+    @available(*, deprecated, message: "Write PlanBackend(.all(…), members), or add the plan to a client.")
     public init(
         _ members: [NamedBackend],
         rule: Rule = .any,

@@ -1,26 +1,26 @@
-public import Foundation
-import ChaparCore
+package import Foundation
+package import ChaparCore
 
 /// The rules that decide what happens to a delivery after an attempt, shared by the gateway and code without one.
 ///
-/// They are pure: time and randomness are arguments, a verdict is the result. Whatever the outcome, they never allow:
+/// They are pure: time and randomness are arguments, a verdict is the result. For no outcome they allow:
 /// * a second copy under ``DeliveryPlan/UnknownRule/stop``;
 /// * a gap under ``DeliveryPlan/UnknownRule/next``: while a backend is left and there is time, it is tried;
 /// * a message that may have arrived to be reported as failed.
 ///
 /// Plugins have already turned a platform's error codes into a ``ChaparCore/Refusal/Advice``.
-public struct PlanRules: Sendable, Hashable {
-    /// The number of attempts and the waits between them.
-    public var retry: RetryPolicy
+package struct PlanRules: Sendable, Hashable {
+    /// The number of attempts and the waits between them, unless the plan says otherwise.
+    package var retry: RetryPolicy
     /// The longest time trouble of a platform is tolerated at a step with a later one, unless the plan says otherwise.
-    public var fallbackAfter: Duration
+    package var fallbackAfter: Duration
     /// Whether a message waits at its last step, until its time to live ends, for an operator to correct the backend.
-    public var waitsForOperator: Bool
+    package var waitsForOperator: Bool
     /// The shortest wait of a message after its platform asked for a pause of the backend without a length.
-    public var defaultPause: Duration
+    package var defaultPause: Duration
 
     /// Makes rules.
-    public init(
+    package init(
         retry: RetryPolicy,
         fallbackAfter: Duration = .seconds(60),
         waitsForOperator: Bool = true,
@@ -33,7 +33,7 @@ public struct PlanRules: Sendable, Hashable {
     }
 
     /// Decides what happens next; `random` returns a number from 0 to 1, and is called only for a wait.
-    public func decide(
+    package func decide(
         _ position: PlanPosition,
         _ event: PlanEvent,
         at now: Date,
@@ -147,6 +147,7 @@ public struct PlanRules: Sendable, Hashable {
         limit: Refusal.RetryLimit? = nil
     ) -> PlanVerdict {
         let attempt = position.attempts + 1
+        let retry = position.plan.retry ?? retry
         let time = retry.time(after: attempt, floor: floor, at: now, random: random)
         let isExhausted =
             position.isNowOrNever || isCounted && attempt >= min(retry.maximumAttempts, limit?.attempts ?? .max)

@@ -43,7 +43,7 @@ final class PlanRun: Sendable {
     }
 
     private static let pollWidth = 8
-    /// In real time, whatever the plan's clock: it guards against a tracker that hangs.
+    /// In real time, not by the plan's clock: it guards against a tracker that hangs.
     private static let pollDeadline = Duration.seconds(10)
 
     private let plan: PlanInterpreter

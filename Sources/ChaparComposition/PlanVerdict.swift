@@ -2,29 +2,29 @@ public import Foundation
 public import ChaparCore
 
 /// The position of a delivery in its plan at an event.
-public struct PlanPosition: Sendable, Hashable {
+package struct PlanPosition: Sendable, Hashable {
     /// The plan.
-    public var plan: DeliveryPlan
+    package var plan: DeliveryPlan
     /// The current step of the plan.
-    public var step: Int
+    package var step: Int
     /// The next step whose backend can address the recipient; nil when there is none.
-    public var nextStep: Int?
+    package var nextStep: Int?
     /// The number of earlier attempts, over all steps.
-    public var attempts: Int
+    package var attempts: Int
     /// The time of the first attempt, which may be the present one.
     ///
     /// ``DeliveryPlan/fallbackAfter`` and a refusal's retry limit count from it, since a message that waits for its
     /// time, or behind others, has failed at no backend.
-    public var startedAt: Date
+    package var startedAt: Date
     /// The time after which nothing more is tried; nil for never.
-    public var expiresAt: Date?
+    package var expiresAt: Date?
     /// Whether an earlier attempt may have been delivered.
-    public var mayHaveBeenSent: Bool
+    package var mayHaveBeenSent: Bool
     /// Whether the message's time to live is 0: each backend of the plan gets one attempt, and there are no waits.
-    public var isNowOrNever = false
+    package var isNowOrNever = false
 
     /// Makes a position; by default the next step is the one that follows in the plan.
-    public init(
+    package init(
         _ plan: DeliveryPlan,
         step: Int = 0,
         attempts: Int = 0,
@@ -75,12 +75,12 @@ public struct PlanVerdict: Sendable, Hashable {
     /// Whether this attempt may have been delivered.
     public var mayHaveBeenSent = false
     /// The signal about the backend.
-    public var signal = BackendSignal.nothing
+    package var signal = BackendSignal.nothing
     /// The time before which nothing else goes to this recipient.
     public var recipientPause: Date?
 
     /// Makes a verdict.
-    public init(
+    package init(
         _ move: Move,
         mayHaveBeenSent: Bool = false,
         signal: BackendSignal = .nothing,

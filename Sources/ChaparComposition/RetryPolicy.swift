@@ -1,4 +1,4 @@
-public import Foundation
+package import Foundation
 import ChaparCore
 
 /// The number of attempts of a delivery and the waits between them.
@@ -35,7 +35,7 @@ public struct RetryPolicy: Sendable, Hashable {
     ///   - now: The time when the attempt ended.
     ///   - random: A number from 0 to 1.
     /// - Returns: A time that is not before `now` and the floor.
-    public func time(after attempt: Int, floor: Duration?, at now: Date, random: Double) -> Date {
+    package func time(after attempt: Int, floor: Duration?, at now: Date, random: Double) -> Date {
         let doubled = firstWait.inSeconds * pow(2, Double(min(max(attempt, 1) - 1, 40)))
         let jitter = min(doubled, longestWait.inSeconds) * random
         return now.addingTimeInterval((floor?.inSeconds ?? 0) + jitter)

@@ -20,6 +20,7 @@ public struct RetryingBackend: BackendWrapper {
     ///   - onUnknown: The rule after an attempt without an answer; `next` stops, since there is no next backend.
     ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
     ///   - observe: Called with every attempt.
+    @available(*, deprecated, message: "Write PlanBackend(.firstOf(…).retrying(…), members), or add it to a client.")
     public init(
         _ wrapped: any PushBackend,
         policy: RetryPolicy = RetryPolicy(),

@@ -60,8 +60,8 @@ struct SubBatch: Sendable {
         }
     }
 
-    /// Sends the batch, and reports each recipient by its index in the original batch, exactly once whatever the
-    /// backend does.
+    /// Sends the batch, and reports each recipient by its index in the original batch, exactly once, also
+    /// where the backend reports it several times or not at all.
     func send(
         through backend: any PushBackend,
         report: @escaping @Sendable ([(index: BatchIndex, outcome: DeliveryOutcome)]) -> Void

@@ -1,5 +1,4 @@
 internal import Foundation
-import ChaparCore
 
 /// The recipients of a batch that wait for their turn, in order, each no longer than the time to live of its message.
 struct WaitingLine {
@@ -41,14 +40,4 @@ struct WaitingLine {
     private static func first(_ rest: ArraySlice<BatchIndex>, _ ends: [Date?]) -> Date? {
         rest.lazy.compactMap { ends[$0.request] }.min()
     }
-}
-
-extension Refusal {
-    /// The refusal of a message whose time to live ended while it waited.
-    static let expired = Refusal(
-        .message,
-        reason: GatewayReason.expired,
-        detail: "not sent, since its time to live ended while it waited",
-        advice: .never
-    )
 }

@@ -6,7 +6,7 @@ import Synchronization
 
 /// The owner of the connections, and of the backends made over them, in a program that sends from code.
 ///
-/// ``run(logger:grace:group:isolation:_:)`` shuts everything down when its body ends, for whatever reason:
+/// ``run(logger:grace:group:isolation:_:)`` shuts everything down when its body returns, throws or is cancelled:
 ///
 /// ```swift
 /// try await PushClient.run(logger: logger) { client in

@@ -155,7 +155,7 @@ public struct ModuleProblem: Error, Sendable {
 /// The services of the gateway that a module may use.
 public protocol ModuleGate: Sendable {
     /// Returns a page of the devices of an app, in the order of registration; a gateway with one app returns that
-    /// one's, whatever the name.
+    /// one's for any name.
     ///
     /// - Throws: `PushError.Code.invalidRequest` when the gateway has several apps and none of this name.
     func devices(of app: String, after cursor: DeviceCursor?, limit: Int) async throws(PushError) -> DevicePage

@@ -34,10 +34,9 @@ public final class OAuth2ClientCredentials: AuthStrategy {
     ///     must name the scheme, the host and the port: see ``ChaparCore/HTTPEndpoint/isBelow(_:)``.
     ///   - common: The certificates, the proxy and the timeout of the token endpoint; `base_url` is not used.
     ///   - http: The transport of token requests, on a pool of their own that adds no credential.
-    ///   - time: The clock.
-    ///   - now: The clock of lifetimes, a parameter for tests.
+    ///   - time: The clock of the wait before a failed request is repeated; a plugin gives its context's.
     /// - Throws: When the certificates or the proxy are invalid.
-    public init(
+    public convenience init(
         tokenURL: HTTPBaseURL,
         id: String,
         secret: Secret,
@@ -47,8 +46,36 @@ public final class OAuth2ClientCredentials: AuthStrategy {
         covers: @escaping @Sendable (HTTPEndpoint) -> Bool,
         common: CommonBackendOptions = CommonBackendOptions(),
         http: any HTTPTransport,
-        time: any TimeSource = SystemTime(),
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
+        time: any TimeSource = SystemTime()
+    ) throws(HTTPPoolError) {
+        try self.init(
+            tokenURL: tokenURL,
+            id: id,
+            secret: secret,
+            scope: scope,
+            authentication: authentication,
+            parameters: parameters,
+            covers: covers,
+            common: common,
+            http: http,
+            time: time,
+            now: { .now }
+        )
+    }
+
+    /// Does the same with `now` as the clock of lifetimes.
+    package init(
+        tokenURL: HTTPBaseURL,
+        id: String,
+        secret: Secret,
+        scope: String? = nil,
+        authentication: OAuth2Settings.ClientAuthentication = .post,
+        parameters: [(name: String, value: String)] = [],
+        covers: @escaping @Sendable (HTTPEndpoint) -> Bool,
+        common: CommonBackendOptions = CommonBackendOptions(),
+        http: any HTTPTransport,
+        time: any TimeSource,
+        now: @escaping @Sendable () -> ContinuousClock.Instant
     ) throws(HTTPPoolError) {
         var configuration = HTTPPoolConfiguration(endpoint: tokenURL.endpoint, version: .http1)
         common.apply(to: &configuration)

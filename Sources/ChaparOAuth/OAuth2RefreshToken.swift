@@ -80,8 +80,6 @@ public actor OAuth2RefreshToken: AuthStrategy {
     ///   - store: The store of the credential; it must hold one initially.
     ///   - hooks: The app's hooks.
     ///   - http: The transport of token requests, on a pool of their own that adds no credential.
-    ///   - time: The wall clock, for stored credentials.
-    ///   - now: The clock of lifetimes, a parameter for tests.
     ///   - observe: Called with every event; it must return at once.
     /// - Throws: When the certificates or the proxy of the settings are invalid.
     public init(
@@ -89,7 +87,18 @@ public actor OAuth2RefreshToken: AuthStrategy {
         store: any CredentialStore,
         hooks: any OAuth2Hooks = DefaultOAuth2Hooks(),
         http: any HTTPTransport,
-        time: any TimeSource = SystemTime(),
+        observe: @escaping @Sendable (OAuth2Event) -> Void = { _ in }
+    ) throws(HTTPPoolError) {
+        try self.init(settings, store: store, hooks: hooks, http: http, time: SystemTime(), observe: observe)
+    }
+
+    /// Does the same with `time` as the wall clock of stored credentials, and `now` as the clock of lifetimes.
+    package init(
+        _ settings: OAuth2Settings,
+        store: any CredentialStore,
+        hooks: any OAuth2Hooks = DefaultOAuth2Hooks(),
+        http: any HTTPTransport,
+        time: any TimeSource,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         observe: @escaping @Sendable (OAuth2Event) -> Void = { _ in }
     ) throws(HTTPPoolError) {

@@ -224,7 +224,7 @@ struct OpenedStore: Sendable {
 
     /// Continues the steady time by the time that has passed since it was last saved; it never goes back.
     ///
-    /// While the machine has not been restarted its uptime says how much time has passed, whatever the clock was set to
+    /// While the machine has not been restarted its uptime says how much time has passed, also when the clock was set
     /// meanwhile. Otherwise only the time of day can say it, up to ``longestAbsence``; a clock that is behind counts as
     /// no time passed. So a wrong clock delays nothing and, when it is set on the same machine, expires nothing.
     private mutating func setClock(_ db: Database, _ time: any TimeSource) throws {

@@ -23,7 +23,8 @@ struct PushClientSocketTests {
             let run = { @Sendable [options] () async throws -> APNsBackend in
                 try await PushClient.run(logger: quiet) { client in
                     let ios = try client.add(as: "ios") { try APNsBackend(options: options, context: $0) }
-                    let chain = try client.add(as: "all") { _ in FallbackBackend([NamedBackend("ios", ios.retrying())])
+                    let chain = try client.add(as: "all") { _ in
+                        try PlanBackend(.firstOf("ios").retrying(), [NamedBackend("ios", ios)])
                     }
                     guard case .accepted = await chain.send(PushNotification(title: "Parcel"), to: recipient()) else {
                         Issue.record("the simulator took nothing")

@@ -56,6 +56,23 @@ struct PlanTests {
         }
     }
 
+    @Test("sends to all its backends at the same time, and retries at each of them")
+    func all() async throws {
+        try await PushClient.run(logger: Logger(label: "test")) { client in
+            let first = try client.add(PushAccount { _ in CountingBackend() }, as: "first")
+            let last = try client.add(Self.everything, as: "last")
+            let rows: [(DeliveryPlan.Need, [Bool])] = [(.any, [true, true]), (.all, [true, false])]
+            for (need, expected) in rows {
+                let all = try client.add(.all("first", "last", need: need), as: "all")
+                let outcomes = await all.send(PushNotification(body: "b"), to: [Self.phone, Self.other])
+                #expect(outcomes.map(\.isAccepted) == expected, "\(need)")
+                await client.remove("all")
+            }
+            #expect(first.sent.map(\.count) == [2, 2])
+            #expect(last.count == 4 && !last.isEnded)
+        }
+    }
+
     @Test("is the value that a store keeps")
     func stored() {
         let plan = DeliveryPlan.firstOf("ios", "android").movingOn(after: .seconds(10)).onUnknown(.wait)

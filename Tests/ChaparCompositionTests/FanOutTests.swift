@@ -31,7 +31,8 @@ struct FanOutTests {
                     NamedBackend("one", ScriptedBackend { _ in first.outcome }),
                     NamedBackend("two", ScriptedBackend { _ in second.outcome }),
                 ],
-                rule: rule
+                rule: rule,
+                time: SystemTime()
             ) { name, _, _ in
                 seen.withLock { $0.append(name) }
             }
@@ -49,7 +50,8 @@ struct FanOutTests {
         let google = DeviceToken("g", service: .iOSFirebase)
         let group = FanOutBackend(
             [NamedBackend("one", one), NamedBackend("two", two)],
-            resolver: RecipientResolver { _ in ["d": [apple, google]] }
+            resolver: RecipientResolver { _ in ["d": [apple, google]] },
+            time: SystemTime()
         )
         let huawei = Recipient.token(DeviceToken("h", service: .iOSHuawei))
         let outcomes = await group.send(PushNotification(), to: [.device("d"), .token(google), huawei, .device("no")])

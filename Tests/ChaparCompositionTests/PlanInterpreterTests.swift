@@ -10,15 +10,14 @@ import Testing
 @Suite("A plan interpreted in memory", .timeLimit(.minutes(1)))
 struct PlanInterpreterTests {
     /// The attempts that reached backends, in order, and the last state.
-    private static func run(_ one: PlanCase) async -> (attempts: [String], end: DeliveryState, outcome: DeliveryOutcome)
-    {
+    private static func run(
+        _ one: PlanCase
+    ) async throws -> (attempts: [String], end: DeliveryState, outcome: DeliveryOutcome) {
         let entries = Mutex<[PlanEntry]>([])
         let time = InstantTime()
-        let chain = FallbackBackend(
+        let chain = try PlanBackend(
+            one.plan,
             one.makeBackends().map { NamedBackend($0.name, $0.backend) },
-            onUnknown: one.plan.onUnknown,
-            unknownWait: one.plan.unknownWait,
-            fallbackAfter: one.plan.fallbackAfter ?? .zero,
             retry: PlanCase.retry,
             deadline: one.timeToLive > .zero ? one.timeToLive : .seconds(3600),
             resolver: RecipientResolver { _ in ["device-1": ResolvedDevice(one.deviceTokens)] },
@@ -40,7 +39,7 @@ struct PlanInterpreterTests {
 
     @Test("Passes the suite of plans", arguments: PlanCases.cases(for: .memory))
     func suite(_ one: PlanCase) async throws {
-        let (attempts, end, outcome) = await Self.run(one)
+        let (attempts, end, outcome) = try await Self.run(one)
         try one.check(attempts: attempts, end: end)
         switch outcome {
         case .accepted: #expect([.acceptedByPlatform, .delivered, .opened].contains(end))
@@ -57,9 +56,9 @@ struct PlanInterpreterTests {
     }
 
     @Test("No second copy goes out under the rule stop, whichever backend was silent")
-    func noDouble() async {
+    func noDouble() async throws {
         for one in PlanCases.cases(for: .memory) where one.plan.onUnknown == .stop {
-            let attempts = await Self.run(one).attempts
+            let attempts = try await Self.run(one).attempts
             var used: [String: Int] = [:]
             for (index, name) in attempts.enumerated() {
                 let answer = one.answer(of: name, attempt: used[name, default: 0])
@@ -182,7 +181,11 @@ struct PlanInterpreterTests {
             return [:]
         }
         for resolver in [failing, hanging] {
-            let chain = FallbackBackend([NamedBackend("one", ScriptedBackend())], resolver: resolver)
+            let chain = FallbackBackend(
+                [NamedBackend("one", ScriptedBackend())],
+                resolver: resolver,
+                time: SystemTime()
+            )
             let outcome = await chain.send(PushNotification(), to: [.device("d")])[0]
             let refusal = try #require(outcome.refusal)
             #expect(refusal.reason == "resolver_failed")
@@ -203,7 +206,8 @@ struct PlanInterpreterTests {
         let two = ScriptedBackend("two", audience: BackendAudience(services: [.iOSFirebase]))
         let chain = FallbackBackend(
             [NamedBackend("one", one), NamedBackend("two", two)],
-            resolver: RecipientResolver(store)
+            resolver: RecipientResolver(store),
+            time: SystemTime()
         )
         _ = await chain.send(PushNotification(), to: [.device("d"), .device("unknown")])
         #expect(one.calls.isEmpty)
@@ -218,7 +222,8 @@ struct PlanInterpreterTests {
         let inner = ScriptedBackend("one")
         let members = [NamedBackend("one", inner)]
         let groups: [any PushBackend] = [
-            FallbackBackend(members, resolver: resolver), FanOutBackend(members, resolver: resolver),
+            FallbackBackend(members, resolver: resolver, time: SystemTime()),
+            FanOutBackend(members, resolver: resolver, time: SystemTime()),
         ]
         let message = PushNotification(title: .localized(default: "Order 42", languages: ["fa": "سفارش ۴۲"]))
         for group in groups {
@@ -237,7 +242,7 @@ struct PlanInterpreterTests {
 
     @Test("A chain of nothing refuses everybody")
     func empty() async {
-        let outcome = await FallbackBackend([]).send(PushNotification(), to: [.topic("t")])[0]
+        let outcome = await FallbackBackend([], time: SystemTime()).send(PushNotification(), to: [.topic("t")])[0]
         #expect(outcome.refusal?.reason == "not_addressable")
     }
 }

@@ -58,10 +58,13 @@ struct SingleRefreshTests {
     }
 
     private static let wrappings: [@Sendable (Platform) -> any PushBackend] = [
-        { $0 }, { $0.retrying() }, { $0.bounded(to: 1_000) }, { $0.breaking() },
-        { $0.paced(Pacing(perSecond: 1_000_000)) }, { FallbackBackend([NamedBackend("one", $0)]) },
-        { FanOutBackend([NamedBackend("one", $0)]) },
-        { FallbackBackend([NamedBackend("one", $0.retrying().bounded(to: 500).breaking())]) },
+        { $0 }, { RetryingBackend($0, time: SystemTime()) }, { $0.bounded(to: 1_000) }, { $0.breaking() },
+        { $0.paced(Pacing(perSecond: 1_000_000)) }, { FallbackBackend([NamedBackend("one", $0)], time: SystemTime()) },
+        { FanOutBackend([NamedBackend("one", $0)], time: SystemTime()) },
+        {
+            let inner = RetryingBackend($0, time: SystemTime()).bounded(to: 500).breaking()
+            return FallbackBackend([NamedBackend("one", inner)], time: SystemTime())
+        },
     ]
 
     @Test("A thousand concurrent sends that are refused cause one refresh", arguments: wrappings.indices)

@@ -13,13 +13,16 @@ struct WrapperTests {
 
     static let wrappings: [Wrapping] = [
         Wrapping(description: "fallback") { inner in
-            FallbackBackend([NamedBackend("inner", inner), NamedBackend("spare", spare())], onUnknown: .next)
+            FallbackBackend(members(inner), onUnknown: .next, time: SystemTime())
         },
         Wrapping(description: "fan-out to any") { inner in
-            FanOutBackend([NamedBackend("inner", inner), NamedBackend("spare", spare())])
+            FanOutBackend(members(inner), time: SystemTime())
         },
         Wrapping(description: "fan-out to all") { inner in
-            FanOutBackend([NamedBackend("inner", inner), NamedBackend("spare", spare())], rule: .all)
+            FanOutBackend(members(inner), rule: .all, time: SystemTime())
+        },
+        Wrapping(description: "plan of all") { inner in
+            plan(.all("inner", "spare").retrying(), members(inner))
         },
         Wrapping(description: "retrying") { RetryingBackend($0, time: InstantTime()) },
         Wrapping(description: "rate limited") {
@@ -28,16 +31,28 @@ struct WrapperTests {
         Wrapping(description: "circuit breaking") { CircuitBreakingBackend($0) },
         Wrapping(description: "bulkhead") { BulkheadBackend($0, limit: 2) },
         Wrapping(description: "all of them") { inner in
-            FallbackBackend([
-                NamedBackend(
-                    "inner",
-                    RetryingBackend(inner, time: InstantTime()).bounded(to: 3).breaking().paced(
-                        Pacing(perSecond: 10_000)
-                    )
-                ), NamedBackend("spare", spare()),
-            ])
+            FallbackBackend(
+                [
+                    NamedBackend(
+                        "inner",
+                        RetryingBackend(inner, time: InstantTime()).bounded(to: 3).breaking().paced(
+                            Pacing(perSecond: 10_000)
+                        )
+                    ), NamedBackend("spare", spare()),
+                ],
+                time: SystemTime()
+            )
         },
     ]
+
+    private static func members(_ inner: ScriptedBackend) -> [NamedBackend] {
+        [NamedBackend("inner", inner), NamedBackend("spare", spare())]
+    }
+
+    /// The plan's backend; one of its mistakes is a backend that refuses everything.
+    private static func plan(_ plan: DeliveryPlan, _ members: [NamedBackend]) -> any PushBackend {
+        (try? PlanBackend(plan, members, time: InstantTime())) ?? ScriptedBackend { _ in PlanAnswer.never.outcome }
+    }
 
     /// A second member that takes another service, so that the group's promises are those of the first.
     private static func spare() -> ScriptedBackend {
@@ -129,11 +144,25 @@ struct WrapperTests {
     }
 
     private static let capable: [(String, any PushBackend)] = [
-        ("fallback", FallbackBackend([NamedBackend("in", Capable())])),
-        ("fan-out", FanOutBackend([NamedBackend("in", Capable())])), ("retrying", Capable().retrying()),
+        ("fallback", FallbackBackend([NamedBackend("in", Capable())], time: SystemTime())),
+        ("fan-out", FanOutBackend([NamedBackend("in", Capable())], time: SystemTime())),
+        ("plan", plan(.firstOf("in"), [NamedBackend("in", Capable())])),
+        ("plan of all", plan(.all("in"), [NamedBackend("in", Capable())])),
+        ("retrying", RetryingBackend(Capable(), time: SystemTime())),
         ("rate limited", Capable().paced(Pacing(perSecond: 1))), ("breaking", Capable().breaking()),
         ("bulkhead", Capable().bounded(to: 10)),
-        ("nested", FallbackBackend([NamedBackend("in", Capable().retrying().breaking().bounded(to: 10))])),
+        (
+            "nested",
+            FallbackBackend(
+                [
+                    NamedBackend(
+                        "in",
+                        RetryingBackend(Capable(), time: SystemTime()).breaking().bounded(to: 10)
+                    )
+                ],
+                time: SystemTime()
+            )
+        ),
     ]
 
     @Test("Abilities, window, quota, health, checks and diagnoses are passed on")
@@ -167,8 +196,9 @@ struct WrapperTests {
     func inabilities() {
         let plain = ScriptedBackend()
         let wrapped: [any PushBackend] = [
-            plain.retrying(), plain.breaking(), FallbackBackend([NamedBackend("in", plain)]),
-            FanOutBackend([NamedBackend("in", plain)]),
+            RetryingBackend(plain, time: SystemTime()), plain.breaking(),
+            FallbackBackend([NamedBackend("in", plain)], time: SystemTime()),
+            FanOutBackend([NamedBackend("in", plain)], time: SystemTime()),
         ]
         for backend in wrapped {
             #expect(backend.devices == nil && backend.subscriptions == nil && backend.tags == nil)
@@ -181,9 +211,10 @@ struct WrapperTests {
 
     @Test("A group gives each member the tokens of its services, and tells of each token what went wrong first")
     func groupTopics() async throws {
-        let group = FallbackBackend([
-            NamedBackend("one", Capable()), NamedBackend("two", Capable()), NamedBackend("none", ScriptedBackend()),
-        ])
+        let group = FallbackBackend(
+            [NamedBackend("one", Capable()), NamedBackend("two", Capable()), NamedBackend("none", ScriptedBackend())],
+            time: SystemTime()
+        )
         let topics = try #require(group.topics)
         let own = DeviceToken("t", service: .iOSAPNs)
         let foreign = DeviceToken("t", service: .androidHuawei)

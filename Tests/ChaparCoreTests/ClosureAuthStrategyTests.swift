@@ -14,7 +14,7 @@ struct ClosureAuthStrategyTests {
         private let start = ContinuousClock.now
 
         func strategy() -> ClosureAuthStrategy {
-            ClosureAuthStrategy(for: address, now: { self.start + self.offset.withLock { $0 } }) {
+            ClosureAuthStrategy(where: { $0 == address }, now: { self.start + self.offset.withLock { $0 } }) {
                 let number = self.calls.withLock { calls in
                     calls += 1
                     return calls

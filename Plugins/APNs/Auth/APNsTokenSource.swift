@@ -82,15 +82,34 @@ public final class APNsTokenSource: Sendable {
     ///   - keyID: The key's id.
     ///   - teamID: The team's id.
     ///   - addresses: The only ones whose requests carry a token when it is used as an `AuthStrategy`.
-    ///   - time: The clock.
     ///   - store: Where the newest token survives a restart.
     ///   - logger: Its log.
-    public init(
+    public convenience init(
         key: APNsAuthKey,
         keyID: String,
         teamID: String,
         for addresses: [HTTPEndpoint] = APNsTokenSource.appleHosts,
-        time: any TimeSource = SystemTime(),
+        store: (any StateStore)? = nil,
+        logger: Logger
+    ) {
+        self.init(
+            key: key,
+            keyID: keyID,
+            teamID: teamID,
+            for: addresses,
+            time: SystemTime(),
+            store: store,
+            logger: logger
+        )
+    }
+
+    /// Does the same with a clock of its own.
+    package init(
+        key: APNsAuthKey,
+        keyID: String,
+        teamID: String,
+        for addresses: [HTTPEndpoint] = APNsTokenSource.appleHosts,
+        time: any TimeSource,
         store: (any StateStore)? = nil,
         logger: Logger
     ) {

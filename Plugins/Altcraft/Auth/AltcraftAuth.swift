@@ -28,12 +28,20 @@ public final class AltcraftAuth: Sendable {
     ///   - source: Where JWTs come from.
     ///   - checksSubject: Whether a JWT whose `sub` is another user's than it was asked for is refused (542). Altcraft
     ///     knows no such rule: the claim `matching` alone names the profile.
-    ///   - time: The clock.
-    public init(
+    public convenience init(
+        rToken: Secret? = nil,
+        source: (any AltcraftTokenSource)? = nil,
+        checksSubject: Bool = false
+    ) {
+        self.init(rToken: rToken, source: source, checksSubject: checksSubject, time: SystemTime())
+    }
+
+    /// Does the same with a clock of its own.
+    package init(
         rToken: Secret? = nil,
         source: (any AltcraftTokenSource)? = nil,
         checksSubject: Bool = false,
-        time: any TimeSource = SystemTime()
+        time: any TimeSource
     ) {
         self.rToken = rToken.flatMap { $0.isBlank ? nil : $0 }
         self.source = source

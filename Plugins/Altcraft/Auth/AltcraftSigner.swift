@@ -67,7 +67,6 @@ public struct AltcraftSigner: AltcraftTokenSource {
     ///   - anonymous: Where the profiles of devices without a user are; the identifier is the device. Nil gives them no
     ///     JWT.
     ///   - lifetime: How long a JWT is good for.
-    ///   - time: The clock.
     /// - Throws: When the key is none, or none of the algorithm's.
     public init(
         _ algorithm: Algorithm,
@@ -75,8 +74,28 @@ public struct AltcraftSigner: AltcraftTokenSource {
         keyID: String? = nil,
         users: Target,
         anonymous: Target? = nil,
+        lifetime: Duration = .seconds(3600)
+    ) throws(Mistake) {
+        try self.init(
+            algorithm,
+            keyPEM: keyPEM,
+            keyID: keyID,
+            users: users,
+            anonymous: anonymous,
+            lifetime: lifetime,
+            time: SystemTime()
+        )
+    }
+
+    /// Does the same with a clock of its own.
+    package init(
+        _ algorithm: Algorithm,
+        keyPEM: Secret,
+        keyID: String? = nil,
+        users: Target,
+        anonymous: Target? = nil,
         lifetime: Duration = .seconds(3600),
-        time: any TimeSource = SystemTime()
+        time: any TimeSource
     ) throws(Mistake) {
         let pem: String
         do throws(CredentialMistake) {

@@ -31,7 +31,7 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
 
     /// The action identifier of a tap on the notification itself.
     public static let defaultAction = "com.apple.UNNotificationDefaultActionIdentifier"
-    /// The key that marks a payload, whatever its value.
+    /// The key that marks a payload; its value does not count.
     public static let marker = "_ac_push"
 
     /// The id of the message for events; nil when the payload has none, so that no event can be sent (451).

@@ -45,7 +45,7 @@ actor AltcraftQueue {
     /// The rows of a profile, the oldest first.
     func rows(of tag: String) async throws(StoreError) -> [Row] { try await all().filter { $0.tag == tag } }
 
-    /// How many wait, of whatever profile.
+    /// Returns the number of waiting requests, of all profiles.
     func count() async throws(StoreError) -> Int { try await all().count }
 
     /// Removes a row; one that is gone is no error.

@@ -277,7 +277,7 @@ actor AltcraftSDKCore {
 
     // MARK: What waits
 
-    /// How many requests wait, of whatever profile.
+    /// Returns the number of waiting requests, of all profiles.
     func waiting() async throws(StoreError) -> Int { try await queue?.count() ?? 0 }
 
     /// Keeps a row and sends what it can; the answer to it, when there was one.

@@ -7,7 +7,7 @@ public struct ChabokNotification: Sendable, Hashable {
     public enum Source: String, Sendable {
         /// A Chabok message, which the client library shows as a local notification.
         case chabokMessage
-        /// Apple's push service, or whatever is no Chabok message.
+        /// Apple's push service, or another source that is not Chabok.
         case apns
     }
 

@@ -267,7 +267,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
                 let detail = "The report has more than \(Self.mostUninstalls) rows: ask for a shorter span"
                 throw PushError(.badAnswer, detail, reason: "report_too_large")
             }
-            // A page without rows ends it as well, whatever the count says.
+            // A page without rows ends it as well: the count may be wrong.
             if rows.isEmpty || offset >= Int(clamping: count) { return found }
         }
     }

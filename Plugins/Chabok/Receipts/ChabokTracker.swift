@@ -57,7 +57,7 @@ public struct ChabokTracker: EventReporter {
             let range = start..<min(start + Self.bulkLimit, bodies.count)
             do throws(PushError) {
                 let answer = try await post("trackBulk", .array(Array(bodies[range])))
-                // Whatever Chabok counts: no more than it was told of.
+                // Chabok's count may be wrong: it is at most the number of events that were sent to it.
                 let counted = answer.json?["n"]?.integerValue.map { min(Int(count: $0), range.count) }
                 result.accepted += counted ?? range.count
             } catch {

@@ -49,7 +49,7 @@ final class ChabokClient: Sendable {
     /// Why the access token is no good, since Chabok refused it; nil while it is.
     var credentialAlert: String? { refusedToken.withLock { $0 } }
 
-    /// Makes one exchange; the answer as it is, whatever its status.
+    /// Makes one exchange, and returns the answer as it is, with any status.
     func exchange(
         _ method: String,
         _ path: String,
@@ -124,7 +124,7 @@ final class ChabokClient: Sendable {
         }
     }
 
-    /// A path of segments, each percent-encoded as one: user ids and tags hold whatever people type.
+    /// A path of segments, each percent-encoded as one: user ids and tags can hold any text.
     static func path(_ segments: String...) throws(PushError) -> String { try FormEncoding.path(segments) }
 
     func shutdown(grace: Duration) async {

@@ -225,7 +225,7 @@ extension FCMRejections {
                 advice: .retry(after: partPause)
             )
         )
-        // Whatever this was addressed to, tokens of Android devices go on.
+        // Tokens of Android devices stay valid for every target of the message.
         switch context.target {
         case .iOS: return .hold(.iOS, partPause, outcome)
         case .web: return .hold(.web, partPause, outcome)

@@ -22,7 +22,7 @@ struct FCMTokenHandler: SandboxHandler {
         "https://www.googleapis.com/auth/firebase.messaging", "https://www.googleapis.com/auth/cloud-platform",
     ]
 
-    /// The audience that Google's own libraries write, whatever `token_uri` the key file has.
+    /// The audience that Google's own libraries write for every `token_uri` of a key file.
     private static let googleAudience = "https://oauth2.googleapis.com/token"
 
     let service: FCMServiceState

@@ -22,8 +22,18 @@ public final class HMSAuth: AuthStrategy {
         clientID: String,
         secret: Secret,
         pool: any HTTPPool,
+        for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint]
+    ) {
+        self.init(clientID: clientID, secret: secret, pool: pool, for: addresses, time: SystemTime())
+    }
+
+    /// Does the same with a clock of its own.
+    package convenience init(
+        clientID: String,
+        secret: Secret,
+        pool: any HTTPPool,
         for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint],
-        time: any TimeSource = SystemTime()
+        time: any TimeSource
     ) {
         let endpoint = HMSTokenEndpoint(clientID: clientID, secret: secret, pool: pool, time: time)
         self.init(addresses, repetition: time) { () async throws(PushError) in try await endpoint.fetch() }
@@ -33,8 +43,16 @@ public final class HMSAuth: AuthStrategy {
     /// token.
     public convenience init(
         account: HMSServiceAccount,
+        for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint]
+    ) {
+        self.init(account: account, for: addresses, time: SystemTime())
+    }
+
+    /// Does the same with a clock of its own.
+    package convenience init(
+        account: HMSServiceAccount,
         for addresses: [HTTPEndpoint] = [HMSOptions.pushEndpoint],
-        time: any TimeSource = SystemTime()
+        time: any TimeSource
     ) {
         self.init(addresses, repetition: nil) { () async throws(PushError) in try account.token(at: time.now) }
     }

@@ -15,7 +15,7 @@ public struct HMSServiceAccount: Sendable {
     public let subAccount: String
     private let key: _RSA.Signing.PrivateKey
 
-    /// For whom the tokens are: always Huawei's own address, whatever address is spoken to.
+    /// The audience of the tokens: Huawei's own address, also where requests go to another one.
     static let audience = "https://oauth-login.cloud.huawei.com/oauth2/v3/token"
     /// How long a token is good for; Huawei takes up to a day.
     static let lifetime = Duration.seconds(3600)

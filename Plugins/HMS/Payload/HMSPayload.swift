@@ -64,7 +64,7 @@ struct HMSPayload: Sendable {
         self.normal = normal
     }
 
-    /// An empty message, for finding what an answer means whatever was sent.
+    /// An empty message, for finding the meaning of an answer that does not depend on the message.
     static let empty = HMSPayload(head: [UInt8(ascii: "{")], isDryRun: false, isRepeatHarmless: false)
 
     /// Makes the message of a request, or says what is wrong with it.

@@ -17,7 +17,7 @@ struct HMSClient: Sendable {
         ]
     )
 
-    /// Sends a call and gives the body of its answer with Huawei's code, whatever the code.
+    /// Sends a call, and returns the body of its answer with Huawei's code, for any code.
     func call(
         _ path: String,
         _ body: JSONValue,

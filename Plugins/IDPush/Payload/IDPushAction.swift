@@ -7,7 +7,7 @@ public enum IDPushAction: Sendable, Hashable {
     case addDevice(token: String)
     /// The registered device gets messages.
     case subscribe
-    /// The device stays registered and gets nothing, whatever is sent.
+    /// The device stays registered and gets no message of any kind.
     case unsubscribe
     /// Sets OneSignal tags. It subscribes the device as well: so the original does.
     case setTags(tags: JSONObject)

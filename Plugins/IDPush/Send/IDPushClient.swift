@@ -39,7 +39,7 @@ public struct IDPushClient: Sendable {
         )
     }
 
-    /// Sends a request and waits for the answer, whatever it is.
+    /// Sends a request and returns the answer with any status.
     public func exchange(_ request: IDPushRequest) async throws(HTTPFailure) -> HTTPAnswer {
         try await pool.send(HTTPCall(template, path: base.path(request.path), body: request.body))
     }

@@ -39,7 +39,7 @@ final class OneSignalClient: Sendable {
         views = RequestBudget(perSecond: 1, exhausted: Self.exhausted, time: time)
     }
 
-    /// Makes one exchange; the answer as it is, whatever its status.
+    /// Makes one exchange, and returns the answer as it is, with any status.
     func exchange(
         _ method: String,
         _ path: String,

@@ -88,7 +88,7 @@ struct WebPushHosts: Sendable, Hashable {
             && (Self.browserHosts.contains(endpoint.host) || Self.browserDomains.contains { endpoint.isBelow($0) })
     }
 
-    /// Returns why no push service is at an endpoint that is not named, whatever its addresses are.
+    /// Returns why no push service is at an endpoint that is not named, without a look at its addresses.
     private static func problem(with endpoint: HTTPEndpoint) -> String? {
         if endpoint.port != 443 { return "endpoint has the port \(endpoint.port), which allow_hosts does not have" }
         let labels = endpoint.host.split(separator: ".")

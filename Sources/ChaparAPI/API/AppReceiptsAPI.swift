@@ -6,16 +6,17 @@ internal import ChaparCore
 package import ChaparDelivery
 internal import ChaparQueue
 
-/// `POST /v1/receipts/{id}`: an app's reports that a message arrived or was opened, without an API key.
+/// `POST /v1/receipts/{id}`: an app reports that a message arrived or was opened, without an API key.
 ///
-/// The id is in the message's data (``ChaparCore/PushNotification/receiptKey``), and only this installation can have
-/// made it: its code is checked before anything is looked up (``ReceiptKeys``). A report that can be read is answered
-/// in the same way whether the id is forged, unknown or repeated. ``RecentReceipts`` limits ids and apps.
+/// The message's data has the id (``ChaparCore/PushNotification/receiptKey``). The id ends with an authentication code
+/// of this installation; ``ReceiptKeys`` checks it before the store is read. The answer to a well-formed report is the
+/// same for forged, unknown and repeated ids, so that a caller learns nothing from it. ``RecentReceipts`` limits the
+/// reports of an id and of an app.
 package final class AppReceiptsAPI: Sendable {
     /// The largest report, in bytes.
     static let maximumBody = 4 << 10
-    /// The time after which a delivery that was not found is looked up once more: a phone may be faster than the commit
-    /// of the platform's answer.
+    /// The pause before the second and last look-up of a delivery that was not found: a phone can report before the
+    /// commit of the platform's answer.
     static let earlyDelay = Duration.milliseconds(500)
     /// The most deliveries of a notification that are searched for a token.
     private static let largestSearch = 1_000
@@ -55,7 +56,7 @@ package final class AppReceiptsAPI: Sendable {
         guard let event = report.event else { return }
         let time = state.time
         let apps = state.snapshot.configuration.receipts
-        // Without such an app not even the key is read.
+        // Without an app that takes receipts, the key of the codes is not read either.
         guard !apps.isEmpty, let id = try await read(text, of: apps.keys), let settings = apps[id.app] else {
             return metrics.forgedReceipt()
         }
@@ -72,7 +73,7 @@ package final class AppReceiptsAPI: Sendable {
         metrics.appReceipt(of: id.app, event: event.rawValue, result)
     }
 
-    /// Returns an id's meaning; nil when it is forged or has ended.
+    /// Decodes an id; returns nil for one that is forged or past its end.
     private func read(
         _ text: Substring,
         of apps: some Sequence<AppName> & Sendable
@@ -86,7 +87,8 @@ package final class AppReceiptsAPI: Sendable {
 
     // MARK: Reading
 
-    /// Reads the body, whatever its content type says: a service worker of another origin cannot name JSON's.
+    /// Reads the body as JSON without a look at the content type: a service worker of another origin cannot set
+    /// `application/json`.
     private func read(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Report {
         try scope.allowParameters([])
         guard !state.isDraining else { throw .draining }
@@ -168,7 +170,7 @@ package final class AppReceiptsAPI: Sendable {
         _ delivery: Int64
     ) async throws(StoreError) -> ReceiptResult {
         let now = state.time.now
-        // A phone's clock may be ahead.
+        // A phone's clock may be ahead: the report counts as made now.
         let at = min(report.at ?? now, now)
         let receipt = DeliveryReceipt(
             event == .opened ? .opened : .delivered,
@@ -182,7 +184,7 @@ package final class AppReceiptsAPI: Sendable {
             state: receipt.deliveryState,
             logEntry: logEntry
         ) { delivery in
-            // By its backend a webhook knows the app.
+            // Webhooks find the app of an event by its backend.
             let backend = delivery.backend.isEmpty ? "app" : delivery.backend
             return EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
         }

@@ -147,7 +147,7 @@ package struct AudiencesAPI: Sendable {
         let start = AudienceLabel.tag("")
         let cursor = try scope.nameCursor() ?? start
         guard cursor == start || cursor.hasPrefix(start) || cursor.hasPrefix(AudienceLabel.userTag("")) else {
-            throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
+            throw .badCursor
         }
         let counts = try await stored { () throws(StoreError) in
             try await store.labelCounts(in: app, after: cursor, limit: limit + 1)

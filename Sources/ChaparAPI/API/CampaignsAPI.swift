@@ -85,13 +85,7 @@ package struct CampaignsAPI: Sendable {
     package func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
-        var before: NotificationID?
-        if let cursor = scope.parameter("cursor") {
-            guard let id = NotificationID(cursor) else {
-                throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
-            }
-            before = id
-        }
+        var before = try scope.cursor { NotificationID($0) }
         var found: [(campaign: Campaign, state: DeliveryState?)] = []
         var hasMore = true
         var rows = Int64(SearchAPI.mostRows)
@@ -133,22 +127,6 @@ package struct CampaignsAPI: Sendable {
             writer.endArray()
             writer.name("next")
             if let next { writer.string(next.description) } else { writer.null() }
-        }
-    }
-
-    /// Returns a page of a campaign's deliveries.
-    func page(
-        of id: NotificationID,
-        after: Int64?,
-        limit: Int
-    ) async throws(Problem) -> (page: [CampaignDelivery], hasMore: Bool) {
-        do throws(StoreError) {
-            var page = try await state.store.deliveries(ofCampaign: id, after: after, limit: limit + 1)
-            let hasMore = page.count > limit
-            if hasMore { page.removeLast() }
-            return (page, hasMore)
-        } catch {
-            throw Problem(error)
         }
     }
 

@@ -192,36 +192,52 @@ package struct DeadLetterAPI: Sendable {
         private static let most = 100_000
         private static let page = 1_000
 
+        /// The notifications of a campaign that were read, the first ones in order.
+        private struct Known {
+            var parts: [StoredPart] = []
+            /// Whether no other follows, or ``most`` were read.
+            var isWhole = false
+
+            /// The place after their last delivery.
+            var end: Int64 { parts.last.map { $0.place.adding(clamping: Int64($0.count)) } ?? 0 }
+        }
+
         private let store: (any CampaignStore)?
-        /// The notifications of each campaign that was named, in order; nil for an id of another notification.
-        private var known: [NotificationID: [StoredPart]?] = [:]
+        /// The campaigns that were named; nil for an id of another notification.
+        private var known: [NotificationID: Known?] = [:]
 
         init(_ store: (any CampaignStore)?) { self.store = store }
 
         /// Returns the number of a delivery; nil when the campaign has none at the place.
         mutating func number(of place: DeliveryPlace) async throws(StoreError) -> Int64? {
-            guard let parts = try await parts(of: place.notification) else { return place.number }
             let index = Int64(place.index)
+            guard let parts = try await parts(of: place.notification, to: index) else { return place.number }
             guard let part = parts.last(where: { $0.place <= index }) else { return nil }
             let offset = index.subtracting(clamping: part.place)
             return offset < Int64(part.count) ? part.id.delivery(at: offset) : nil
         }
 
-        private mutating func parts(of id: NotificationID) async throws(StoreError) -> [StoredPart]? {
-            if let known = known[id] { return known }
-            guard let store, try await store.campaign(id) != nil else {
-                known[id] = .some(nil)
-                return nil
-            }
-            var parts: [StoredPart] = []
-            while parts.count < Self.most {
-                let after = parts.last.map { $0.id.delivery(at: $0.count - 1) }
+        /// Returns the notifications of a campaign, at least to the one that has a place; nil for another id.
+        private mutating func parts(of id: NotificationID, to place: Int64) async throws(StoreError) -> [StoredPart]? {
+            guard let store, var found = try await campaign(id, in: store) else { return nil }
+            while !found.isWhole, found.end <= place {
+                let after = found.parts.last.map { $0.id.delivery(at: $0.count - 1) }
                 let more = try await store.parts(of: id, after: after, limit: Self.page, onlyOpen: false)
-                parts += more
-                guard more.count == Self.page else { break }
+                found.parts += more
+                found.isWhole = more.count < Self.page || found.parts.count >= Self.most
             }
-            known[id] = parts
-            return parts
+            known[id] = found
+            return found.parts
+        }
+
+        private mutating func campaign(
+            _ id: NotificationID,
+            in store: any CampaignStore
+        ) async throws(StoreError) -> Known? {
+            if let known = known[id] { return known }
+            let found = try await store.campaign(id).map { _ in Known() }
+            known[id] = .some(found)
+            return found
         }
     }
 

@@ -59,11 +59,7 @@ package struct DevicesAPI: Sendable {
             }
             query.service = service
         }
-        var cursor: DeviceCursor?
-        if let text = scope.parameter("cursor") {
-            cursor = DeviceCursor(text)
-            if cursor == nil { throw .badParameter("cursor", "must be the \"next\" of an earlier page.") }
-        }
+        let cursor = try scope.cursor { DeviceCursor($0) }
         let page = try await store { (devices) throws(StoreError) in
             try await devices.list(query, after: cursor, limit: limit)
         }

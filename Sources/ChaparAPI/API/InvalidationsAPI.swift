@@ -99,11 +99,7 @@ package struct InvalidationsAPI: Sendable {
         try scope.allowParameters(["backend", "cursor", "limit"])
         let backend = scope.parameter("backend") ?? ""
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
-        var cursor: DeviceCursor?
-        if let text = scope.parameter("cursor") {
-            cursor = DeviceCursor(text)
-            if cursor == nil { throw .badParameter("cursor", "must be the \"next\" of an earlier page.") }
-        }
+        let cursor = try scope.cursor { DeviceCursor($0) }
         var page: (tokens: [InvalidatedToken], next: DeviceCursor?) = ([], nil)
         if scope.caller.mayUse(backend: backend) {
             do throws(StoreError) {

@@ -82,13 +82,7 @@ package struct StatusAPI: Sendable {
         try scope.allowParameters(["cursor", "limit", "state"])
         let states = try Self.states(scope.parameter("state"))
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
-        var after: Int64?
-        if let cursor = scope.parameter("cursor") {
-            guard let last = NotificationID(cursor) else {
-                throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
-            }
-            after = last.rawValue
-        }
+        let after = try scope.cursor { NotificationID($0)?.rawValue }
         let notification = try Self.id(id)
         let (record, caller, page, next) = try await page(
             of: id,
@@ -154,44 +148,53 @@ package struct StatusAPI: Sendable {
     ) async throws(Problem) -> (NotificationRecord, caller: String, [CampaignDelivery], next: Int64?) {
         guard let stored = try await findUnlessCampaign(text, scope) else {
             guard let campaign = try await campaigns.find(id, scope, toRead: true) else { throw Self.unknown(text) }
-            var (found, last, rows): ([CampaignDelivery], Int64?, Int) = ([], after, 0)
+            let (found, next) = try await Self.page(after: after, limit: limit, states) {
+                (after, limit) throws(StoreError) in
+                try await state.store.deliveries(ofCampaign: id, after: after, limit: limit)
+            }
+            return (campaign.record, campaign.caller, found, next)
+        }
+        let (found, next) = try await Self.page(after: after, limit: limit, states) {
+            (after, limit) throws(StoreError) in
+            try await state.store.deliveries(of: id, after: after, limit: limit).map {
+                CampaignDelivery($0, place: id.place(of: $0.id))
+            }
+        }
+        return (stored.record, stored.caller, found, next)
+    }
+
+    /// Reads deliveries in parts until a page of those in one of `states` is full, or ``SearchAPI/mostRows`` were read.
+    ///
+    /// - Parameters:
+    ///   - after: The number behind which the page begins.
+    ///   - limit: The most deliveries of the page.
+    ///   - states: The states; nil for all.
+    ///   - read: Returns the next deliveries behind a number, at most a given number of them.
+    /// - Returns: The page, and the number behind which the next one begins; nil when there is none.
+    /// - Throws: The store's failure.
+    private static func page(
+        after: Int64?,
+        limit: Int,
+        _ states: Set<DeliveryState>?,
+        _ read: (_ after: Int64?, _ limit: Int) async throws(StoreError) -> [CampaignDelivery]
+    ) async throws(Problem) -> ([CampaignDelivery], next: Int64?) {
+        var found: [CampaignDelivery] = []
+        var (last, rows) = (after, 0)
+        do throws(StoreError) {
             while true {
-                let size = states == nil ? limit - found.count : Self.largestPage
-                let (part, hasMore) = try await campaigns.page(of: id, after: last, limit: size)
+                let size = states == nil ? limit - found.count : largestPage
+                var part = try await read(last, size + 1)
+                let hasMore = part.count > size
+                if hasMore { part.removeLast() }
                 for one in part {
                     (last, rows) = (one.delivery.id, rows + 1)
                     if states?.contains(one.delivery.state) ?? true { found.append(one) }
                     if found.count == limit {
                         let isLast = !hasMore && one.delivery.id == part.last?.delivery.id
-                        return (campaign.record, campaign.caller, found, isLast ? nil : last)
+                        return (found, isLast ? nil : last)
                     }
                 }
-                guard hasMore, rows < SearchAPI.mostRows else {
-                    return (campaign.record, campaign.caller, found, hasMore ? last : nil)
-                }
-            }
-        }
-        var found: [CampaignDelivery] = []
-        var (last, rows) = (after, 0)
-        do throws(StoreError) {
-            while true {
-                let size = states == nil ? limit - found.count : Self.largestPage
-                var part = try await state.store.deliveries(of: id, after: last, limit: size + 1)
-                let hasMore = part.count > size
-                if hasMore { part.removeLast() }
-                for delivery in part {
-                    (last, rows) = (delivery.id, rows + 1)
-                    if states?.contains(delivery.state) ?? true {
-                        found.append(CampaignDelivery(delivery, place: id.place(of: delivery.id)))
-                    }
-                    if found.count == limit {
-                        let isLast = !hasMore && delivery.id == part.last?.id
-                        return (stored.record, stored.caller, found, isLast ? nil : last)
-                    }
-                }
-                guard hasMore, rows < SearchAPI.mostRows else {
-                    return (stored.record, stored.caller, found, hasMore ? last : nil)
-                }
+                guard hasMore, rows < SearchAPI.mostRows else { return (found, hasMore ? last : nil) }
             }
         } catch {
             throw Problem(error)

@@ -64,7 +64,7 @@ package struct SubscriptionAPI: Sendable {
         }
         let device = try await endpoint.device(id)
         let record = endpoint.record(device, scope)
-        // The audiences of the registry keep the status themselves, whatever platforms there are.
+        // The audiences of the registry keep the status themselves, with any platforms.
         let isKept = endpoint.state.audiences != nil
         let backends = try endpoint.backends(backend, for: record, scope, "subscriptions", mayBeNone: isKept) {
             $0.subscriptions

@@ -43,38 +43,45 @@ package struct RequestScope: Sendable {
     /// The caller and the peer for whom the memory of its body is reserved.
     var payer: Admission.Payer { caller.payer(at: peer) }
 
+    /// The parameters of the query in order, not decoded; one without `=` has an empty value.
+    private var pairs: some Sequence<(name: Substring, value: Substring)> {
+        query.split(separator: "&").lazy.map { pair -> (name: Substring, value: Substring) in
+            let end = pair.firstIndex(of: "=") ?? pair.endIndex
+            return (pair[..<end], pair[end...].dropFirst())
+        }
+    }
+
+    private static func decode(_ text: Substring) -> String {
+        let plain = text.replacing("+", with: " ")
+        return String(plain).removingPercentEncoding ?? String(plain)
+    }
+
     /// Returns the decoded value of a query parameter, nil without it.
     ///
     /// Of repeated parameters the first counts.
     func parameter(_ name: String) -> String? {
-        for pair in query.split(separator: "&") {
-            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false)
-            guard parts[0] == name else { continue }
-            let value = parts.count > 1 ? parts[1].replacing("+", with: " ") : ""
-            return String(value).removingPercentEncoding ?? String(value)
-        }
-        return nil
+        pairs.first { $0.name == name }.map { Self.decode($0.value) }
+    }
+
+    /// Returns what the parameter `cursor` says by `read`, nil without it; one that `read` does not know is refused.
+    func cursor<Value>(_ read: (String) -> Value?) throws(Problem) -> Value? {
+        guard let text = parameter("cursor") else { return nil }
+        guard let value = read(text) else { throw .badCursor }
+        return value
     }
 
     /// Returns the parameter `cursor` where it is a name, nil without it; a longer one is of no page.
     func nameCursor() throws(Problem) -> String? {
-        guard let cursor = parameter("cursor") else { return nil }
-        guard !cursor.isEmpty, cursor.utf8.count <= 300 else {
-            throw .badParameter("cursor", "must be the \"next\" of an earlier page.")
-        }
-        return cursor
+        try cursor { (1...300).contains($0.utf8.count) ? $0 : nil }
     }
 
     /// Returns all query parameters, decoded; of repeated ones the first counts.
     func parameters() throws(Problem) -> [String: String] {
         var parameters: [String: String] = [:]
-        for pair in query.split(separator: "&") {
-            let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map {
-                let plain = $0.replacing("+", with: " ")
-                return String(plain).removingPercentEncoding ?? String(plain)
-            }
+        for (name, value) in pairs {
             guard parameters.count < 64 else { throw .badParameter("query", "there are too many.") }
-            parameters[parts[0]] = parameters[parts[0]] ?? (parts.count > 1 ? parts[1] : "")
+            let name = Self.decode(name)
+            parameters[name] = parameters[name] ?? Self.decode(value)
         }
         return parameters
     }
@@ -82,10 +89,7 @@ package struct RequestScope: Sendable {
     /// The names of the parameters that the query has several times, in order.
     var repeatedParameters: [String] {
         var (seen, repeated): (Set<Substring>, Set<String>) = ([], [])
-        for pair in query.split(separator: "&") {
-            let name = pair.prefix { $0 != "=" }
-            if !seen.insert(name).inserted { repeated.insert(String(name)) }
-        }
+        for (name, _) in pairs where !seen.insert(name).inserted { repeated.insert(String(name)) }
         return repeated.sorted()
     }
 
@@ -123,8 +127,7 @@ package struct RequestScope: Sendable {
     ///
     /// The former names of `renamed` are allowed as well; suggestions name the present ones only.
     func allowParameters(_ names: [String], renamed: [FormerName] = []) throws(Problem) {
-        for pair in query.split(separator: "&") {
-            let name = String(pair.prefix { $0 != "=" })
+        for name in pairs.lazy.map({ String($0.name) }) {
             guard names.contains(name) || renamed.contains(where: { $0.former.description == name }) else {
                 let hint = didYouMean(name, names, renamed: renamed) ?? "there is no such parameter here."
                 throw .badParameter(String(name.prefix(64)), hint)

@@ -100,6 +100,7 @@ struct DirectSender: MessageSender {
             unknownWait: plan.unknownWait,
             retry: .never,
             deadline: .seconds(120) + plan.unknownWait,
+            time: SystemTime(),
             observe: { entry in last.withLock { $0[entry.messageID] = entry.backend } }
         )
         await chain.send(batch) { [preview] reports in

@@ -8,9 +8,46 @@ enum SecretFile {
 
     /// Writes a new file that only its owner can read; an existing file is never replaced.
     static func write(_ text: String, to path: String) throws(CommandFailure) {
+        let descriptor = try make(path)
+        defer { close(descriptor) }
+        try write(text, to: descriptor, at: path)
+    }
+
+    /// Asks for a secret that is shown once, and writes it to a new file; an answer without a secret leaves no file.
+    ///
+    /// The file is made first and stays open. So a name that exists, or a folder that cannot be written, is reported
+    /// before there is a secret that would be lost.
+    static func write<Answer>(
+        to path: String,
+        of ask: () async throws -> Answer,
+        secret: (Answer) -> String?
+    ) async throws -> Answer {
+        let descriptor = try make(path)
+        defer { close(descriptor) }
+        let answer: Answer
+        do {
+            answer = try await ask()
+        } catch {
+            unlink(path)
+            throw error
+        }
+        if let secret = secret(answer) {
+            try write(secret + "\n", to: descriptor, at: path)
+        } else {
+            unlink(path)
+        }
+        return answer
+    }
+
+    /// Makes a new, empty file that only its owner can read, and opens it for writing.
+    private static func make(_ path: String) throws(CommandFailure) -> CInt {
         let descriptor = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw .system("make \(path)", .usage) }
-        defer { close(descriptor) }
+        return descriptor
+    }
+
+    /// Writes all of a text to an open file; a failure removes the file.
+    private static func write(_ text: String, to descriptor: CInt, at path: String) throws(CommandFailure) {
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
@@ -22,28 +59,6 @@ enum SecretFile {
             }
             rest = rest.dropFirst(count)
         }
-    }
-
-    /// Asks for a secret that is shown once, and writes it to a new file; an answer without a secret leaves no file.
-    ///
-    /// The file is made first: one that exists, or a folder that cannot be written, is told before there is a secret
-    /// that would be lost.
-    static func write<Answer>(
-        to path: String,
-        of ask: () async throws -> Answer,
-        secret: (Answer) -> String?
-    ) async throws -> Answer {
-        try write("", to: path)
-        let answer: Answer
-        do {
-            answer = try await ask()
-        } catch {
-            unlink(path)
-            throw error
-        }
-        unlink(path)
-        if let secret = secret(answer) { try write(secret + "\n", to: path) }
-        return answer
     }
 
     /// Reads a secret.

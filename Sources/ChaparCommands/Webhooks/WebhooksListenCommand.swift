@@ -102,7 +102,7 @@ final class WebhookListener: Sendable {
     /// The most requests that wait to be printed; later ones are answered with 503.
     private static let maximumWaiting = 256
     /// The time for a whole request.
-    private static let patience = TimeAmount.seconds(15)
+    private static let headTimeout = TimeAmount.seconds(15)
 
     let messages: AsyncStream<ReceivedWebhook>
     private let continuation: AsyncStream<ReceivedWebhook>.Continuation
@@ -179,7 +179,7 @@ final class WebhookListener: Sendable {
 
         func channelActive(context: ChannelHandlerContext) {
             let channel = context.channel
-            context.eventLoop.scheduleTask(in: WebhookListener.patience) { channel.close(promise: nil) }
+            context.eventLoop.scheduleTask(in: WebhookListener.headTimeout) { channel.close(promise: nil) }
             context.fireChannelActive()
         }
 

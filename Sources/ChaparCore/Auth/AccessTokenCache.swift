@@ -67,13 +67,11 @@ public actor AccessTokenCache {
     ///     zero for never.
     ///   - pauseAfterFailure: The time after a failed fetch in which its failure is the answer, longer where the
     ///     failure names a longer pause; a failed renewal pauses ten times as long, since no caller waits for it.
-    ///   - now: The clock, a parameter for tests.
     ///   - fetch: Requests a token from the platform. It must have a deadline of its own.
     public init(
         leeway: Duration = .seconds(60),
         renewAhead: Duration = .zero,
         pauseAfterFailure: Duration = .seconds(1),
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         fetch: @escaping @Sendable () async throws(PushError) -> AccessToken
     ) {
         self.init(
@@ -81,7 +79,6 @@ public actor AccessTokenCache {
             renewAhead: renewAhead,
             pauseAfterFailure: pauseAfterFailure,
             repetition: nil,
-            now: now,
             fetch: fetch
         )
     }
@@ -90,7 +87,7 @@ public actor AccessTokenCache {
     /// failure.
     ///
     /// So one odd answer of an endpoint does not fail all the messages that wait for it. A refusal of the credentials
-    /// is not repeated, nor is a failure that names a later time or took long.
+    /// is not repeated, nor is a failure that names a later time or took long. `now` is the clock of lifetimes.
     package init(
         leeway: Duration = .seconds(60),
         renewAhead: Duration = .zero,

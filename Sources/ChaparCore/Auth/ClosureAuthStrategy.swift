@@ -19,17 +19,15 @@ public struct ClosureAuthStrategy: AuthStrategy {
     ///   - address: The only address whose requests carry the token.
     ///   - deadline: The longest time `fetch` may take.
     ///   - pause: The time after the replacement of a refused token in which the next refusal is final.
-    ///   - now: The clock, a parameter for tests.
     ///   - fetch: Returns a token with its lifetime. A ``PushError`` that it throws reaches the sender; other errors
     ///     are not shown, since they might hold the token.
     public init(
         for address: HTTPEndpoint,
         deadline: Duration = .seconds(10),
         pause: Duration = .seconds(10),
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
         fetch: @escaping @Sendable () async throws -> AccessToken
     ) {
-        self.init(where: { $0 == address }, deadline: deadline, pause: pause, now: now, fetch: fetch)
+        self.init(where: { $0 == address }, deadline: deadline, pause: pause, fetch: fetch)
     }
 
     /// Makes a strategy for the addresses of a rule, where a platform has many hosts.
@@ -40,14 +38,31 @@ public struct ClosureAuthStrategy: AuthStrategy {
     ///   - deadline: The longest time `fetch` may take.
     ///   - pause: The time after the replacement of a refused token in which the next refusal is final.
     ///   - repetition: The clock of the wait before a failed fetch is repeated once; nil for no repetition.
-    ///   - now: The clock, a parameter for tests.
     ///   - fetch: Returns a token with its lifetime, or throws as for one address.
     public init(
         where covers: @escaping @Sendable (HTTPEndpoint) -> Bool,
         deadline: Duration = .seconds(10),
         pause: Duration = .seconds(10),
         repetition: (any TimeSource)? = nil,
-        now: @escaping @Sendable () -> ContinuousClock.Instant = { .now },
+        fetch: @escaping @Sendable () async throws -> AccessToken
+    ) {
+        self.init(
+            where: covers,
+            deadline: deadline,
+            pause: pause,
+            repetition: repetition,
+            now: { .now },
+            fetch: fetch
+        )
+    }
+
+    /// Does the same with `now` as the clock of lifetimes.
+    package init(
+        where covers: @escaping @Sendable (HTTPEndpoint) -> Bool,
+        deadline: Duration = .seconds(10),
+        pause: Duration = .seconds(10),
+        repetition: (any TimeSource)? = nil,
+        now: @escaping @Sendable () -> ContinuousClock.Instant,
         fetch: @escaping @Sendable () async throws -> AccessToken
     ) {
         self.covers = covers

@@ -47,7 +47,7 @@ public struct BackendHealth: Sendable, Hashable {
     /// Makes the state of a backend that sends through one pool.
     ///
     /// - Parameters:
-    ///   - pool: The pool's state; its outage takes the backend down, whatever `alert` says.
+    ///   - pool: The pool's state; its outage takes the backend down, with any `alert`.
     ///   - alert: The platform's complaint, with the fix; nil when it has none.
     ///   - severity: The condition of the backend under the complaint.
     public init(_ pool: HTTPPoolStatus, alert: String? = nil, severity: Status = .degraded) {

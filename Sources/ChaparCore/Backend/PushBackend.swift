@@ -67,8 +67,8 @@ public protocol PushBackend: Sendable {
 
     /// Whether the platform keeps a message until its time to send.
     ///
-    /// Otherwise the caller keeps it, as a gateway does: ``send(_:report:)`` sends at once, whatever
-    /// ``PushNotification/sendAt`` says.
+    /// Otherwise the caller keeps it, as a gateway does: ``send(_:report:)`` sends at once and does not read
+    /// ``PushNotification/sendAt``.
     var schedulesMessages: Bool { get }
 
     /// The backend's own state, without a request to the platform.
@@ -305,7 +305,7 @@ extension [PushRequest] {
     /// Returns the requests with the expiry of each time to live, which counts from `now` and is rounded up to a whole
     /// second.
     ///
-    /// Whatever may hold a message or send it again calls this first: otherwise each attempt would begin the time to
+    /// Code that may hold a message or send it again calls this first: otherwise each attempt would begin the time to
     /// live anew.
     package func fixingExpiry(at now: @autoclosure () -> Date) -> [PushRequest] {
         guard contains(where: { $0.expiration == nil && $0.notification.timeToLive != nil }) else { return self }

@@ -36,7 +36,7 @@ extension PushRequest {
 }
 
 extension Refusal {
-    /// The refusal of a message whose time to live has ended before it was sent.
+    /// The refusal of a message whose time to live has ended before it was sent, also while it waited for its turn.
     public static let expired = Refusal(
         .message,
         reason: "expired",

@@ -88,7 +88,7 @@ extension SubscriptionManager {
         try await setStatus(change.status, of: device)
         return JSONObject()
     }
-    /// Reports the device's own subscription, whatever the query.
+    /// Reports the device's own subscription for any query.
     public func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError)
         -> SubscriptionReport
     {

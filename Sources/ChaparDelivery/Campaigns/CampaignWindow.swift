@@ -120,10 +120,7 @@ private struct Open {
     }
 
     mutating func add(_ device: Device, _ found: RoutingTable.Routing) {
-        let wanted =
-            found.isFanOut
-            ? found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) } : [found.plan]
-        for plan in wanted {
+        for plan in found.plan.parts {
             let place = plans.firstIndex(of: plan) ?? plans.count
             if place == plans.count { plans.append(plan) }
             recipients.append(.device(device.id))

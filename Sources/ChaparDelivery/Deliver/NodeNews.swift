@@ -6,7 +6,7 @@ internal import ChaparQueue
 ///
 /// Times are on the store's steady clock, which they share too.
 enum NodeNews: Sendable, Equatable {
-    /// A platform asked for a pause; `identity` identifies the backend, whatever its name.
+    /// A platform asked for a pause; `identity` identifies the backend under any name.
     case paused(backend: String, identity: String, until: Date, reason: String)
     /// An operator asked for a retry of a backend's work at once.
     case retried(backend: String)

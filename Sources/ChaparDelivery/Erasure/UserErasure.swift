@@ -196,7 +196,7 @@ package struct UserErasure: Sendable {
         return count
     }
 
-    /// Removes the user's devices; whatever is accepted or registered after that stays.
+    /// Removes the user's devices; devices and notifications that come after that stay.
     private func removeDevices(of call: inout Call, _ report: inout Report) async throws(StoreError) {
         // Saved with the first record: an interrupted call may continue much later.
         if call.traces.end == nil { call.traces.end = try await store.tracesEnd() }

@@ -24,7 +24,10 @@ public final class EventSink: Sendable {
     private let time: any TimeSource
 
     /// Makes an empty sink.
-    public init(time: any TimeSource = SystemTime()) { self.time = time }
+    public convenience init() { self.init(time: SystemTime()) }
+
+    /// Does the same with a clock of its own.
+    package init(time: any TimeSource) { self.time = time }
 
     /// Returns the function by which a backend announces notices; it never blocks.
     public func announcer(for backend: String) -> @Sendable (BackendNotice) -> Void {

@@ -25,11 +25,11 @@ extension RoutingTable {
             guard let plan = usable(route.plan, by: { reaches($0, $1, device, uses) }) else {
                 throw .notAddressable(route.plan.backends)
             }
-            return Routing(plan: plan, isFanOut: route.isFanOut)
+            return Routing(plan: plan)
         case .automatic:
             for route in routes where Self.matches(route, device) {
                 guard let plan = usable(route.plan, by: { reaches($0, $1, device, uses) }) else { continue }
-                return Routing(plan: plan, isFanOut: route.isFanOut)
+                return Routing(plan: plan)
             }
             let backends = backends(for: device, uses)
             guard !backends.isEmpty else { throw .noBackend }

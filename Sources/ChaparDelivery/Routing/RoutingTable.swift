@@ -36,14 +36,11 @@ package final class RoutingTable: Sendable {
         /// The backends that can address it, in order.
         package var plan: DeliveryPlan { plans[0] }
         /// Whether every backend gets its own delivery, instead of one after the other.
-        package let isFanOut: Bool
+        package var isFanOut: Bool { plan.need != nil }
         /// The plans, in an array that many routings share.
         package let plans: [DeliveryPlan]
 
-        init(plan: DeliveryPlan, isFanOut: Bool = false) {
-            plans = [plan]
-            self.isFanOut = isFanOut
-        }
+        init(plan: DeliveryPlan) { plans = [plan] }
     }
 
     let routes: [GatewayConfiguration.Route]
@@ -95,11 +92,11 @@ package final class RoutingTable: Sendable {
             guard let plan = usable(route.plan, recipient) else {
                 throw .notAddressable(route.plan.backends)
             }
-            return Routing(plan: plan, isFanOut: route.isFanOut)
+            return Routing(plan: plan)
         case .automatic:
             if Self.needsBackend(recipient) { throw unnamed(recipient) }
             for route in routes where matches(route, recipient) {
-                if let plan = usable(route.plan, recipient) { return Routing(plan: plan, isFanOut: route.isFanOut) }
+                if let plan = usable(route.plan, recipient) { return Routing(plan: plan) }
             }
             if case .topic = recipient { return try topicRouting(recipient) }
             guard let first = single.first(where: { $0.audience.contains(recipient) }) else { throw .noBackend }

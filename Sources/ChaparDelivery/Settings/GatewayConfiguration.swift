@@ -231,10 +231,14 @@ public struct GatewayConfiguration: Sendable {
         public var service: TokenService?
         /// `use`: one backend, `fallback: […]` with an optional `on_unknown`, or `fan_out: […]`.
         public var plan: DeliveryPlan
-        /// Whether every backend of ``plan`` gets its own delivery (`fan_out`), instead of one after the other.
-        public var isFanOut: Bool
 
-        /// Makes a route.
+        /// Whether every backend of ``plan`` gets its own delivery (`fan_out`), instead of one after the other.
+        public var isFanOut: Bool {
+            get { plan.need != nil }
+            set { plan.need = newValue ? (plan.need ?? .any) : nil }
+        }
+
+        /// Makes a route; `isFanOut` sends through every backend of the plan, as `DeliveryPlan.all` says it.
         public init(
             name: String? = nil,
             app: AppName = .default,
@@ -248,7 +252,7 @@ public struct GatewayConfiguration: Sendable {
             self.platform = platform
             self.service = service
             self.plan = plan
-            self.isFanOut = isFanOut
+            if isFanOut { self.isFanOut = true }
         }
     }
 

@@ -14,7 +14,7 @@ package final class TraceExporter: Sendable {
     /// The most spans in one request.
     package static let batchSpans = 512
     /// The longest time that a span waits for others to share a request with.
-    private static let patience = Duration.seconds(1)
+    private static let batchDelay = Duration.seconds(1)
     /// The pauses before further attempts at a request that the collector did not take.
     private static let pauses: [Duration] = [.seconds(1), .seconds(5)]
 
@@ -109,7 +109,7 @@ package final class TraceExporter: Sendable {
             guard let settings, !spans.isEmpty else {
                 if isLast { return }
                 await signal.wait(after: mark)
-                await signal.wait(after: signal.mark, atMost: Self.patience, time)
+                await signal.wait(after: signal.mark, atMost: Self.batchDelay, time)
                 continue
             }
             let body = TraceSpan.body(spans, service: settings.serviceName, version: version)

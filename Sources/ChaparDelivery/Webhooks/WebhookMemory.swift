@@ -4,7 +4,7 @@ internal import ChaparCore
 /// The state of an endpoint that the sender keeps over restarts: its failures, its pause, the reason why it is
 /// disabled, and its last attempts.
 ///
-/// It is a value with rules and without side effects: the lane asks it after each attempt. Times are of the steady
+/// It is a value with rules and without side effects: the worker asks it after each attempt. Times are of the steady
 /// clock, but for those of attempts, which are shown.
 package struct WebhookMemory: Sendable, Hashable {
     /// The reason why an endpoint gets nothing.
@@ -42,7 +42,7 @@ package struct WebhookMemory: Sendable, Hashable {
     /// A warning that an endpoint will be disabled: the part of the time, in percent, that has passed.
     package static let warnings = [50, 70, 90]
     /// The time of failures after which an endpoint is disabled.
-    package static let patience: TimeInterval = 5 * 86_400
+    package static let disabledAfter: TimeInterval = 5 * 86_400
     /// The window in which two failures must lie apart by ``distance`` before time counts.
     private static let window: TimeInterval = 86_400
     private static let distance: TimeInterval = 43_200
@@ -84,7 +84,7 @@ package struct WebhookMemory: Sendable, Hashable {
     var isBroken: Bool { failuresInARow >= Self.breakerLimit }
 
     /// The time at which it will be disabled when all attempts fail; nil while no time counts.
-    package var disabledFrom: Date? { countingSince?.addingTimeInterval(Self.patience) }
+    package var disabledFrom: Date? { countingSince?.addingTimeInterval(Self.disabledAfter) }
 
     /// The consequence of an attempt for the endpoint.
     enum Consequence: Hashable {
@@ -133,7 +133,7 @@ package struct WebhookMemory: Sendable, Hashable {
             countingSince = now
         }
         guard let countingSince else { return nil }
-        let part = now.timeIntervalSince(countingSince) / Self.patience
+        let part = now.timeIntervalSince(countingSince) / Self.disabledAfter
         if part >= 1 { return .disable(.failing) }
         guard let warning = Self.warnings.last(where: { part * 100 >= Double($0) }), warning > warned else {
             return nil

@@ -4,9 +4,9 @@ package import ChaparCore
 package import ChaparQueue
 internal import Synchronization
 
-/// The sender of webhooks: a lane for each endpoint whose lease this gateway gets.
+/// The sender of webhooks: a worker for each endpoint whose lease this gateway gets.
 ///
-/// ``Gateway`` owns it and awaits ``run()``; lanes are its child tasks. Without an endpoint it reads the list of
+/// ``Gateway`` owns it and awaits ``run()``; workers are its child tasks. Without an endpoint it reads the list of
 /// endpoints once, and again when a request changes it; where gateways share a store, twice a minute. The API calls it
 /// for what needs the network: checks of addresses, and tests.
 package final class WebhookRelay: Sendable {
@@ -15,7 +15,7 @@ package final class WebhookRelay: Sendable {
     /// The interval at which a gateway looks for endpoints that others added, or whose lease is over.
     private static let round = Duration.seconds(10)
     private static let idleRound = Duration.seconds(30)
-    /// The pause, in seconds, before a lane is started again that failed or did not get the lease.
+    /// The pause, in seconds, before a worker is started again that failed or did not get the lease.
     private static let restart: TimeInterval = 5
     private static let retake: TimeInterval = 10
     /// The number of old messages that are removed at a time.
@@ -27,7 +27,7 @@ package final class WebhookRelay: Sendable {
     private let stopped = Atomic(false)
     /// Whether the configuration's endpoint is to be looked at.
     private let reread = Atomic(true)
-    private let controls = Mutex<[String: WebhookLaneControl]>([:])
+    private let controls = Mutex<[String: WebhookWorkerControl]>([:])
 
     /// Makes the sender of a gateway.
     ///
@@ -64,16 +64,16 @@ package final class WebhookRelay: Sendable {
     // MARK: The run
 
     private enum Happening: Sendable {
-        case ended(String, revision: Int64, WebhookLane.Ending)
+        case ended(String, revision: Int64, WebhookWorker.Ending)
         case woken
     }
 
     /// An endpoint that this gateway may send to.
     private struct Place {
         var revision: Int64
-        /// The control of the running lane; nil while none runs.
-        var control: WebhookLaneControl?
-        /// The steady time before which no lane is started.
+        /// The control of the running worker; nil while none runs.
+        var control: WebhookWorkerControl?
+        /// The steady time before which no worker is started.
         var notBefore = Date.distantPast
     }
 
@@ -134,7 +134,7 @@ package final class WebhookRelay: Sendable {
         }
     }
 
-    /// Starts lanes of new endpoints, and retires those of changed and removed ones.
+    /// Starts workers of new endpoints, and retires those of changed and removed ones.
     private func place(
         _ endpoints: [StoredWebhook],
         _ places: inout [String: Place],
@@ -165,14 +165,14 @@ package final class WebhookRelay: Sendable {
                 )
                 secrets = nil
             }
-            let control = WebhookLaneControl()
+            let control = WebhookWorkerControl()
             var place = Place(revision: endpoint.revision)
-            if let lane = WebhookLane(endpoint, secrets, tools, control) {
+            if let worker = WebhookWorker(endpoint, secrets, tools, control) {
                 place.control = control
                 controls.withLock { $0[endpoint.name] = control }
                 group.addTask {
-                    var lane = lane
-                    return .ended(endpoint.name, revision: endpoint.revision, await lane.run())
+                    var worker = worker
+                    return .ended(endpoint.name, revision: endpoint.revision, await worker.run())
                 }
             } else {
                 place.notBefore = now.addingTimeInterval(Self.restart)
@@ -184,7 +184,7 @@ package final class WebhookRelay: Sendable {
     private func finish(
         _ name: String,
         _ revision: Int64,
-        _ ending: WebhookLane.Ending,
+        _ ending: WebhookWorker.Ending,
         _ places: inout [String: Place],
         _ now: Date
     ) {
@@ -400,6 +400,6 @@ package final class WebhookRelay: Sendable {
 
     private func look(at name: String) {
         controls.withLock { $0[name] }?.look()
-        // A lane of another gateway looks within its renewal.
+        // A worker of another gateway looks within its renewal.
     }
 }

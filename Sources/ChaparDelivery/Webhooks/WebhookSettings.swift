@@ -152,7 +152,7 @@ enum WebhookBatch {
     /// The most bytes of their data: the specification's advice for a body.
     static let maximumBytes = 20_000
     /// The time that the first event waits for others.
-    static let patience = Duration.milliseconds(100)
+    static let delay = Duration.milliseconds(100)
 }
 
 /// The waits between the attempts at a message.

@@ -4,7 +4,7 @@ internal import ChaparQueue
 
 /// The events of an endpoint, made of those of the log: its filter, its app, and the ends of notifications.
 ///
-/// Used by one lane.
+/// Used by one worker.
 struct WebhookSource {
     /// The most notifications whose open deliveries are counted.
     private static let maximumNotifications = 10_000

@@ -4,7 +4,7 @@ internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
 
-/// The parts that the lanes of a gateway share: the stores, the client, the metrics.
+/// The parts that the workers of a gateway share: the stores, the client, the metrics.
 ///
 /// Made by ``WebhookRelay``. It holds references and makes no decisions.
 final class WebhookTools: Sendable {

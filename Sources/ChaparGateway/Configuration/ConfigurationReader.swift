@@ -63,7 +63,12 @@ struct ConfigurationReader {
         let names = root.section("backends")?.keys ?? []
         let mute = backends.filter { $0.backend.audience == BackendAudience() }.map(\.name)
         let appOf = Dictionary(backends.map { ($0.name, $0.app) }) { first, _ in first }
-        configuration.routes = RouteReader(names: names, apps: appOf, mute: Set(mute)).read(root.sections("routes"))
+        configuration.routes = RouteReader(
+            names: names,
+            apps: appOf,
+            mute: Set(mute),
+            retry: configuration.queue.retry
+        ).read(root.sections("routes"))
         configuration.tokenPriority = tokenPriority()
         configuration.lists = lists()
         let auth = section("auth")

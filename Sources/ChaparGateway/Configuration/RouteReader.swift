@@ -17,6 +17,8 @@ struct RouteReader {
     let apps: [String: AppName]
     /// The backends that cannot send to any recipient.
     let mute: Set<String>
+    /// The retries of the queue, from which those of a route take what it does not say.
+    let retry: RetryPolicy
 
     func read(_ sections: [ConfigSection]) -> [GatewayConfiguration.Route] {
         var routes: [GatewayConfiguration.Route] = []
@@ -28,7 +30,7 @@ struct RouteReader {
             }
             let (value, platform, service) = match(section)
             let use = use(section)
-            let app = app(of: use?.plan.backends ?? [], value, section)
+            let app = app(of: use?.backends ?? [], value, section)
             if let name, !taken.insert([app.rawValue, name]).inserted {
                 section.reject(
                     "name",
@@ -37,10 +39,8 @@ struct RouteReader {
                 )
             }
             section.finish()
-            guard let (plan, isFanOut) = use else { continue }
-            routes.append(
-                .init(name: name, app: app, platform: platform, service: service, plan: plan, isFanOut: isFanOut)
-            )
+            guard let plan = use else { continue }
+            routes.append(.init(name: name, app: app, platform: platform, service: service, plan: plan))
         }
         return routes
     }
@@ -88,14 +88,14 @@ struct RouteReader {
         return (app, platform, service)
     }
 
-    private func use(_ section: ConfigSection) -> (plan: DeliveryPlan, isFanOut: Bool)? {
+    private func use(_ section: ConfigSection) -> DeliveryPlan? {
         guard section.has("use") else {
             section.missing("use", "a backend's name, { fallback: [NAME, NAME] } or { fan_out: [NAME, NAME] }")
             return nil
         }
         guard section.holdsMap("use"), let use = section.section("use") else {
             guard let name = section.string("use"), isUsable(name, "use", section) else { return nil }
-            return (DeliveryPlan([name]), false)
+            return DeliveryPlan([name])
         }
         let chain = self.chain("fallback", "A backend is tried once in a chain.", use)
         let fan = self.chain("fan_out", "A backend gets one delivery.", use)
@@ -111,10 +111,26 @@ struct RouteReader {
         if use.has("fallback_after"), use.has("fan_out") {
             use.reject("fallback_after", "means nothing with fan_out", fix: "There is no next backend to go on to.")
         }
+        let retry = ownRetry(use)
         use.finish()
-        return (chain ?? fan).map {
-            (DeliveryPlan($0, onUnknown: rule, unknownWait: wait, fallbackAfter: fallbackAfter), chain == nil)
+        return (chain ?? fan).map { backends in
+            var plan = DeliveryPlan(backends, onUnknown: rule, unknownWait: wait, fallbackAfter: fallbackAfter)
+            plan.need = chain == nil ? .any : nil
+            plan.retry = retry
+            return plan
         }
+    }
+
+    /// Returns a route's own retries; nil without any of its keys.
+    private func ownRetry(_ use: ConfigSection) -> RetryPolicy? {
+        var own = retry
+        if let attempts = use.integer("max_attempts", in: 1...10000) { own.maximumAttempts = attempts }
+        if let first = use.optionalSeconds("first_retry", in: 0.01...86400) { own.firstWait = first }
+        if let longest = use.optionalSeconds("max_retry", in: 0.01...86400) { own.longestWait = longest }
+        if use.has("max_retry") || use.has("first_retry"), own.longestWait < own.firstWait {
+            use.reject("max_retry", "is shorter than first_retry", fix: "Write at least as many seconds.")
+        }
+        return use.has("max_attempts") || use.has("first_retry") || use.has("max_retry") ? own : nil
     }
 
     /// Returns the backends that a key lists; nil when it is absent or wrong.

@@ -26,8 +26,8 @@ struct GoAway {
 /// holds a call that the peer's limits do not allow yet; those stay in the pool, where another connection can take
 /// them.
 final class HTTP2Session {
-    /// The most streams on a connection, whatever the peer allows: the calls of a lost connection have an unknown
-    /// outcome, so even a peer's "no limit" is limited.
+    /// The most streams on a connection, also where the peer allows more: the calls of a lost connection have an
+    /// unknown outcome, so even a peer's "no limit" is limited.
     static let maximumStreams = 4096
     /// The most bytes of fields in an answer.
     static let maximumHeaderBytes = 64 * 1024
@@ -343,7 +343,7 @@ extension HTTP2Session {
                 HTTPAnswer(status: status, headers: stream.pointee.headers, body: stream.pointee.body)
             )
         }
-        // A peer that has begun to answer has processed the call, whatever it says afterwards.
+        // A peer that has begun to answer has processed the call, also when it resets the stream afterwards.
         let isAnswerBegun = stream.pointee.status != 0
         if !isAnswerBegun, let goAway, stream.pointee.id > goAway.lastStreamID {
             return .failure(HTTPFailure(.notProcessed, .goAway, goAway.text))

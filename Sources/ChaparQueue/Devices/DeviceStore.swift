@@ -61,7 +61,8 @@ public protocol DeviceStore: Sendable {
 
     /// Returns a page of the devices that match a query.
     ///
-    /// A device that matches all the time is neither left out nor returned twice, whatever changes between pages.
+    /// A device that matches all the time is neither left out nor returned twice, also when others change between
+    /// pages.
     func list(_ query: DeviceQuery, after cursor: DeviceCursor?, limit: Int) async throws(StoreError) -> DevicePage
 
     /// Returns the device of an app that has a token now; nil when none has registered it.

@@ -6,12 +6,10 @@ extension RecipientResolver {
     public init(
         _ store: any DeviceStore,
         priority: [TokenService] = TokenService.priority,
-        deadline: Duration = .seconds(5),
-        time: any TimeSource = SystemTime()
+        deadline: Duration = .seconds(5)
     ) {
         self.init(
             deadline: deadline,
-            time: time,
             devices: { ids in
                 try await store.devices(ids).mapValues { device in
                     let live = device.tokens.filter(\.isAlive)

@@ -64,7 +64,7 @@ extension RegisteredToken {
     /// about another topic, and the token may be valid at its own.
     private func isMeant(by refusal: TokenRefusal) -> Bool {
         registeredAt.millisecondsSince1970 <= refusal.asOf.millisecondsSince1970
-            // Live Activities have one topic, whatever their names.
+            // All Live Activities have one topic: their names do not count.
             && (kind == refusal.kind || kind.isOfActivity && refusal.kind.isOfActivity)
     }
 

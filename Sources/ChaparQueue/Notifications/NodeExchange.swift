@@ -60,8 +60,8 @@ public protocol NodeExchange: Sendable {
     ///
     /// It is cheap.
     ///
-    /// It is false until this gateway has renewed its own lease without a gap for the length of a lease: whatever
-    /// prevented that may have affected others as well.
+    /// It is false until this gateway has renewed its own lease without a gap for the length of a lease: the
+    /// cause of the gap may have affected others as well.
     var mayJudge: Bool { get }
 
     /// Declares the backends of this gateway's configuration, replacing its last declaration.

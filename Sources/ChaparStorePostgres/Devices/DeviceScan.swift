@@ -69,8 +69,7 @@ struct DeviceScan: Sendable {
                 """
             )
         }
-        // `OFFSET 0` makes the server look up each row of the page: whatever the conditions are, a step reads no other
-        // device.
+        // `OFFSET 0` makes the server look up each row of the page: under any condition a step reads no other device.
         let condition = fits.isEmpty ? "" : "WHERE " + fits.joined(separator: " AND ")
         sql = """
             WITH page AS MATERIALIZED (\(rows)), fitting AS MATERIALIZED (

@@ -1,7 +1,7 @@
 extension Schema {
     /// The quotas that nodes share (``QuotaTable``).
     ///
-    /// * `quotas.fill`, `ramp`: how full the bucket was and how far its ramp had risen, from 0 to 1, whatever the rate.
+    /// * `quotas.fill`, `ramp`: how full the bucket was and how far its ramp had risen, from 0 to 1, for any rate.
     /// * `quotas.filled_at`: when it was so, in microseconds since 1970 by the database's clock.
     static let quotas = """
         CREATE TABLE chapar.quotas (

@@ -3,7 +3,7 @@ import ChaparCore
 
 /// A file under a temporary name beside its destination, whose place it takes in one step once it is complete.
 ///
-/// From the first moment on only its owner can read it, whatever the umask is. It follows no link, neither when it is
+/// From the first moment on only its owner can read it, under any umask. It follows no link, neither when it is
 /// created nor when it is put in place. A discarded file leaves nothing behind.
 final class StagedFile {
     /// The temporary name.

@@ -4,13 +4,13 @@ import ChaparCore
 /// The deliveries that wait for one backend from one caller at one priority: their number, and those that come next.
 ///
 /// The window holds the waiting deliveries with the lowest keys, as many as fit. All others are on disk only and have a
-/// key of at least ``frontier``. So the front of the window is always the next delivery, whatever mixture of fresh,
-/// scheduled and retried ones waits, and a delivery that is claimed at once never has to be read back. Used by the
+/// key of at least ``frontier``. So the front of the window is always the next delivery, with any mixture of fresh,
+/// scheduled and retried ones, and a delivery that is claimed at once never has to be read back. Used by the
 /// writer's thread only, so what it does for each delivery is not checked for exclusive access.
 final class Flow {
     /// The limits of the windows of all flows.
     final class Budget {
-        /// The bytes that each flow may hold, whatever the others hold.
+        /// The bytes that each flow may always hold, with any use by the others.
         static let assured = 512 << 10
 
         /// The most deliveries that each flow may hold.

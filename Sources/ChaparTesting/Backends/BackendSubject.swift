@@ -4,8 +4,8 @@ public import Foundation
 extension BackendConformance {
     /// A backend, with the facts that the checks need about it and its platform.
     ///
-    /// Leave out whatever the platform cannot do. Whatever the backend declares must be given: an ability without the
-    /// means to observe it fails its check.
+    /// Leave out the abilities that the platform does not have. Give all that the backend declares: an ability without
+    /// the means to observe it fails its check.
     public struct Subject: Sendable {
         /// The backend, ready to send.
         public var backend: any PushBackend

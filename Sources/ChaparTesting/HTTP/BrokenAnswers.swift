@@ -4,9 +4,9 @@ internal import Foundation
 /// The possible results of a call to a broken or hostile service, drawn from a seed: for tests of code that reads
 /// answers.
 ///
-/// Whatever a peer writes, a transport returns an answer or a failure; its own tests ensure that. So a reader that
-/// handles these results handles every peer. Every answer follows from the seed alone, which a failing test should
-/// name.
+/// A transport returns an answer or a failure for all bytes that a peer can write; its own tests ensure that. So a
+/// reader that handles these results handles every peer. Every answer follows from the seed alone, which a failing test
+/// should name.
 package struct BrokenAnswers: Sendable {
     /// Returns the seeds of a test: `usual` of them, or those that the variable `CHAPAR_FUZZ` asks for (`20000`,
     /// `1234...1234`).

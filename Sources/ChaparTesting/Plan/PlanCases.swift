@@ -5,7 +5,7 @@ internal import ChaparComposition
 /// the time between steps.
 package enum PlanCases {
     /// All cases.
-    package static let all = matrix + waits + skips + times + nowOrNever + mixtures
+    package static let all = matrix + waits + skips + times + ownRetries + nowOrNever + mixtures
 
     /// Returns the cases that one interpreter must pass.
     package static func cases(for interpreter: PlanCase.Interpreter) -> [PlanCase] {
@@ -179,6 +179,46 @@ package enum PlanCases {
         one.timeToLive = .seconds(20)
         return one
     }
+
+    // MARK: Attempts of the plan
+
+    private static func retrying(_ steps: Int, _ attempts: Int, wait: Duration = .seconds(1)) -> DeliveryPlan {
+        plan(steps, fallbackAfter: .seconds(600)).retrying(
+            RetryPolicy(firstWait: wait, longestWait: .seconds(8), maximumAttempts: attempts)
+        )
+    }
+
+    /// Cases whose plan has retries of its own, in the place of the interpreter's three attempts.
+    private static let ownRetries: [PlanCase] = [
+        PlanCase(
+            "a plan with fewer attempts ends sooner",
+            retrying(1, 2),
+            answers: ["one": [.retry]],
+            attempts: ["one", "one"],
+            end: .failed
+        ),
+        PlanCase(
+            "a plan with more attempts goes on",
+            retrying(1, 5),
+            answers: ["one": [.retry, .retry, .retry, .retry, .accepted]],
+            attempts: ["one", "one", "one", "one", "one"],
+            end: .acceptedByPlatform
+        ),
+        PlanCase(
+            "the attempts of a plan end at the next backend",
+            retrying(2, 1),
+            answers: ["one": [.retry]],
+            attempts: ["one", "two"],
+            end: .acceptedByPlatform
+        ),
+        PlanCase(
+            "the attempts of a plan count after silence too",
+            retrying(1, 2).onUnknown(.retry, waiting: .seconds(10)),
+            answers: ["one": [.silence]],
+            attempts: ["one", "one"],
+            end: .unknown
+        ),
+    ]
 
     // MARK: A time to live of 0
 

@@ -240,8 +240,8 @@ struct APIAcceptanceTests {
     @Test("is delivered once by each backend of a route that fans out, for each recipient that it can address")
     func fanOut() async throws {
         let harness = APIHarness(backends: [.ios, .android, .crm]) { configuration in
-            let plan = DeliveryPlan(["ios", "android", "crm"])
-            configuration.routes = [GatewayConfiguration.Route(name: "all", plan: plan, isFanOut: true)]
+            let plan = DeliveryPlan.all("ios", "android", "crm").retrying(RetryPolicy(maximumAttempts: 2))
+            configuration.routes = [GatewayConfiguration.Route(name: "all", plan: plan)]
         }
         let to = #"{"tokens":[{"token":"aa","service":"ios-apns"},{"token":"bb","service":"android-huawei"}]}"#
         let reply = try await harness.post(#"{"to":\#(to),"content":{"title":"x"},"route":"all"}"#)
@@ -251,6 +251,7 @@ struct APIAcceptanceTests {
         let apple = Recipient.token(DeviceToken("aa", service: .iOSAPNs))
         #expect(stored.recipients == [apple, apple, .token(DeviceToken("bb", service: .androidHuawei))])
         #expect((0..<3).map { stored.plan(ofRecipient: $0).backends } == [["ios"], ["crm"], ["crm"]])
+        #expect((0..<3).allSatisfy { stored.plan(ofRecipient: $0).retry?.maximumAttempts == 2 })
         let one = try await harness.post(APIHarness.sample(#","route":"all""#))
         #expect(one.json["recipients"]?["count"] == 2)
     }

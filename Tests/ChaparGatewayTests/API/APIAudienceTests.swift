@@ -254,6 +254,12 @@ struct APIAudienceTests {
         #expect(try await post(#"{"audience":{"tag":"news"}}"#, "plain").status == 200)
         let large = try await post(#"{"audience":{"tag":"news"}}"#, "small")
         #expect(large.errors == ["#/to/audience audience_too_large"], "\(large.text)")
+        // The count for the limit is that of the dry run too.
+        let fits = try await post(#"{"audience":{"all":[{"tag":"news"},{"platform":"ios"}]}}"#, "small")
+        #expect(fits.json["recipients"]?["count"] == 3, "\(fits.text)")
+        #expect(fits.json["samples"]?.arrayValue?.count == 3, "\(fits.text)")
+        let none = try await post(#"{"audience":{"tag":"none"}}"#, "small")
+        #expect(none.json["warnings"]?.arrayValue?.first?["code"] == "audience_empty", "\(none.text)")
         // A stored name of a population is one, too.
         let stored = try await harness.send(
             .put,

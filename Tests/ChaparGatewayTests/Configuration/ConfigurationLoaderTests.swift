@@ -99,6 +99,41 @@ struct ConfigurationLoaderTests {
         #expect(error?.issues.map(\.path) == ["queue.\(name)"], "the mistake is named as the file has it")
     }
 
+    @Test("A route has retries of its own, which take from the queue's what they do not say")
+    func ownRetries() throws {
+        let queue = "first_retry: 2, max_retry: 60, max_attempts: 9"
+        let rows: [(String, RetryPolicy?)] = [
+            ("on_unknown: stop", nil),
+            (
+                "max_attempts: 3",
+                RetryPolicy(firstWait: .seconds(2), longestWait: .seconds(60), maximumAttempts: 3)
+            ),
+            (
+                "first_retry: 1, max_retry: 5",
+                RetryPolicy(firstWait: .seconds(1), longestWait: .seconds(5), maximumAttempts: 9)
+            ),
+        ]
+        for (use, retry) in rows {
+            let loaded = try ConfigurationLoader.sample().load(Self.withFallback(queue: queue, use: use))
+            let plan = try #require(loaded.configuration.routes.first?.plan)
+            #expect(plan.retry == retry, "\(use)")
+            #expect(DeliveryPlan(storedForm: plan.storedForm) == plan, "\(use)")
+        }
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load(Self.withFallback(queue: queue, use: "max_retry: 1"))
+        }
+        #expect(error?.issues.map(\.path) == ["routes[0].use.max_retry"])
+    }
+
+    @Test("A route that fans out is a plan of all its backends")
+    func fanOut() throws {
+        let text = Self.withFallback(queue: "", use: "max_attempts: 3")
+            .replacingOccurrences(of: "fallback:", with: "fan_out:")
+        let route = try #require(try ConfigurationLoader.sample().load(text).configuration.routes.first)
+        #expect(route.plan.backends == ["ios", "two"] && route.plan.need == .any && route.isFanOut)
+        #expect(route.plan.retry?.maximumAttempts == 3)
+    }
+
     @Test("A key's old name beside the present one is refused, with both names and what to do")
     func bothNames() throws {
         let both = "fallback_after: 60, patience: 60"

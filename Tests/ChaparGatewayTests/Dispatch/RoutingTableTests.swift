@@ -145,6 +145,11 @@ struct RoutingTableTests {
         )
         let routing = try table.routing(for: Self.apple, .route("all"))
         #expect(routing.isFanOut)
-        #expect(routing.plan == DeliveryPlan(["ios", "crm"], onUnknown: .stop))
+        #expect(routing.plan == .all("ios", "crm").onUnknown(.stop))
+        let same = RoutingTable(
+            routes: [GatewayConfiguration.Route(name: "all", plan: .all("ios", "fcm", "crm").onUnknown(.stop))],
+            backends: Self.backends
+        )
+        #expect(try same.routing(for: Self.apple, .route("all")) == routing, "the value of the plan says it as well")
     }
 }

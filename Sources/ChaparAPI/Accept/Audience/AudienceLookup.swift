@@ -34,25 +34,24 @@ struct AudienceLookup: Sendable {
         guard let audience else { return }
         draft.audience = audience
         draft.isLookedUp = true
-        let counter = AudienceCounter(store)
-        if let most = scope.caller.maximumAudience {
-            let count = try await counter.exact(audience, within: Self.longestCount, upTo: Int64(most))
-            if count.matched > most || count.kind != .exact {
-                let detail = "The API key may address at most \(most) devices (max_audience). Narrow the rule."
-                return issues.add(request.pointer, "audience_too_large", detail)
-            }
+        let isDryRun = draft.notification.isDryRun
+        let most = scope.caller.maximumAudience.map { Int64($0) }
+        var preview = AudiencePreview()
+        // One count answers all questions: it goes to the caller's limit, else through every device of a dry run, else
+        // to the first device.
+        let count = try await AudienceCounter(store).exact(
+            audience,
+            within: most != nil || isDryRun ? Self.longestCount : Self.longestProbe,
+            upTo: most ?? (isDryRun ? .max : 0)
+        ) { if isDryRun { preview.add($0) } }
+        if let most, count.matched > most || count.kind != .exact {
+            let detail = "The API key may address at most \(most) devices (max_audience). Narrow the rule."
+            return issues.add(request.pointer, "audience_too_large", detail)
         }
-        if draft.notification.isDryRun {
-            var preview = AudiencePreview()
-            preview.count = try await counter.exact(audience, within: Self.longestCount) { preview.add($0) }
-            if preview.count.reached == 0, preview.count.kind == .exact {
-                Self.tellEmpty(request, &draft, &issues)
-            }
-            draft.audiencePreview = preview
-            return
-        }
-        let probe = try await counter.exact(audience, within: Self.longestProbe, upTo: 0)
-        if probe.kind == .exact, probe.reached == 0 { Self.tellEmpty(request, &draft, &issues) }
+        if count.kind == .exact, count.reached == 0 { Self.tellEmpty(request, &draft, &issues) }
+        guard isDryRun else { return }
+        preview.count = count
+        draft.audiencePreview = preview
     }
 
     /// Warns that the audience has no device, or refuses it where the request says so.

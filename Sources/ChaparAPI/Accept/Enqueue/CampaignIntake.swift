@@ -4,8 +4,8 @@ internal import ChaparDelivery
 internal import ChaparQueue
 internal import Foundation
 
-/// The check of a notification whose recipients are an audience: it becomes a campaign, one small row whatever the size
-/// of the audience.
+/// The check of a notification whose recipients are an audience: it becomes a campaign, one small row for any size of
+/// the audience.
 extension NotificationIntake {
     /// Returns the campaign and the answer about it; nil when something is wrong, which the issues say.
     func checkCampaign(

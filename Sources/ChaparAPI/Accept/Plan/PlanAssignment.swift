@@ -117,11 +117,7 @@ package struct PlanAssignment {
             return 0..<1
         }
         let first = UInt8(clamping: plans.count)
-        if found.isFanOut {
-            plans += found.plan.backends.map { DeliveryPlan([$0], onUnknown: found.plan.onUnknown) }
-        } else {
-            plans.append(found.plan)
-        }
+        plans += found.plan.parts
         return first..<UInt8(clamping: plans.count)
     }
 

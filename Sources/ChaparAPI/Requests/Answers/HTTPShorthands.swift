@@ -5,8 +5,12 @@ internal import ChaparDelivery
 internal import ChaparCore
 
 extension HTTPField.Name {
-    private static func known(_ name: String) -> HTTPField.Name {
-        guard let name = HTTPField.Name(name) else { preconditionFailure("\(name) is no field name") }
+    /// Returns the name that a literal of this file spells.
+    ///
+    /// `HTTPField.Name` has no initializer that cannot fail. The argument is a literal, so no text from outside comes
+    /// here. A wrong literal stops the program at the first use of its constant.
+    private static func known(_ name: StaticString) -> HTTPField.Name {
+        guard let name = HTTPField.Name("\(name)") else { preconditionFailure("\(name) is no field name") }
         return name
     }
 

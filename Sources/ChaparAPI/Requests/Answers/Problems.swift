@@ -57,6 +57,9 @@ extension Problem {
         Problem(.badRequest, "invalid_parameter", "A parameter is wrong", detail: "\(name): \(detail)")
     }
 
+    /// The problem of a cursor that no earlier page can have given.
+    static var badCursor: Problem { badParameter("cursor", "must be the \"next\" of an earlier page.") }
+
     /// Returns the problem of an unknown path or notification.
     package static func notFound(_ detail: String) -> Problem {
         Problem(.notFound, "not_found", "Not found", detail: detail)

@@ -7,7 +7,7 @@ internal import Synchronization
 /// The counts for each peer: its open connections, its requests through a proxy, and its recent refused attempts.
 ///
 /// When nearly all connections are taken, a peer with few gets the place of one of the peer with most, so a few
-/// addresses cannot block others, whatever the limit of a peer is. Its memory is bounded by the number of connections
+/// addresses cannot block others, with any limit of a peer. Its memory is bounded by the number of connections
 /// and by ``mostRemembered``.
 package final class Peers: Sendable {
     /// The refused attempts that a peer may make, a second over a long time and in a burst.

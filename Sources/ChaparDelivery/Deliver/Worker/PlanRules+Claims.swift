@@ -1,6 +1,6 @@
 package import Foundation
 internal import ChaparCore
-internal import ChaparComposition
+package import ChaparComposition
 package import ChaparQueue
 
 /// The conversion of the delivery worker's data for the rules of `ChaparComposition`, and of their verdict.
@@ -10,13 +10,16 @@ extension PlanRules {
     /// A message waits for an operator until its time to live ends; without a `fallback_after` it waits at any failure.
     init(_ queue: GatewayConfiguration.Queue) {
         self.init(
-            retry: RetryPolicy(
-                firstWait: queue.firstRetry,
-                longestWait: queue.maximumRetry,
-                maximumAttempts: queue.maximumAttempts
-            ),
+            retry: queue.retry,
             fallbackAfter: queue.fallbackAfter ?? .seconds(10 * 366 * 86400)
         )
+    }
+}
+
+extension GatewayConfiguration.Queue {
+    /// The attempts and waits of a delivery whose plan has none of its own.
+    package var retry: RetryPolicy {
+        RetryPolicy(firstWait: firstRetry, longestWait: maximumRetry, maximumAttempts: maximumAttempts)
     }
 }
 

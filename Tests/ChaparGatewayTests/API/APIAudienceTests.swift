@@ -234,6 +234,71 @@ struct APIAudienceTests {
         #expect(harness.store.accepted.isEmpty)
     }
 
+    @Test("A test goes to its devices alone, at once and as the campaign's message would, and makes no campaign")
+    func test() async throws {
+        let harness = try await harness()
+        let reply = try await harness.post(
+            #"{"to":{"tags":{"all":["news"]},"exclude":{"tag":"x"}},"content":{"title":"Sale"},"name":"spring","#
+                + #""pace":{"per_minute":60},"keep":"all","reference":"r1","#
+                + #""options":{"send_at":"2027-02-01T00:00:00Z","ttl":2000000,"list":"offers","collapse_id":"c"},"#
+                + #""test":{"devices":["phone-1","phone-7","phone-1"]}}"#
+        )
+        #expect(reply.status == 202, "\(reply.text)")
+        #expect(reply.json["status"] == "queued")
+        #expect(reply.json["recipients"] == ["count": 2, "exact": true])
+        let sent = try #require(harness.store.accepted.first)
+        #expect(harness.store.accepted.count == 1)
+        #expect(sent.recipients == [.device("phone-1"), .device("phone-7")])
+        #expect(sent.users == ["user-1", "user-7"])
+        #expect(sent.record.plans.map(\.backends) == [["ios"], ["android"]])
+        #expect(sent.dueAt == nil && sent.record.partOf == nil)
+        #expect(sent.record.reference == "r1" && sent.collapseID == "c")
+        let stored = try JSONValue(parsing: sent.record.content)
+        #expect(stored["content"]?["title"] == "Sale")
+        #expect(stored["options"]?["send_at"] == nil && stored["options"]?["ttl"] == 2_000_000, "\(stored)")
+        #expect(try NotificationContent.decode(sent.record.content).sendAt == nil)
+    }
+
+    @Test("A test is refused for its own mistakes, and for those that its campaign would have")
+    func testMistakes() async throws {
+        let harness = APIHarness(apps: ["android": AppName(rawValue: "other")])
+        let now = harness.time.now
+        func register(_ name: String, _ app: AppName, _ service: TokenService) async throws {
+            var device = Device(id: app.key(name), createdAt: now)
+            device.tags = ["news"]
+            device.tokens = [RegisteredToken(DeviceToken("t-\(name)", service: service), registeredAt: now)]
+            _ = try await harness.devices.put([device])
+        }
+        try await register("mine", .default, .iOSAPNs)
+        try await register("theirs", AppName(rawValue: "other"), .androidFirebase)
+        let many = (0...CampaignTest.mostDevices).map { "\"d-\($0)\"" }.joined(separator: ",")
+        let news = #"{"tags":{"all":["news"]}}"#
+        for (to, more, errors) in [
+            (news, #""test":{"devices":["mine","theirs"]}"#, ["#/test/devices/1 unknown_device"]),
+            (news, #""test":{"devices":["mine","mine","gone"]}"#, ["#/test/devices/2 unknown_device"]),
+            (news, #""test":{}"#, ["#/test/devices missing"]),
+            (news, #""test":{"devices":[]}"#, ["#/test/devices audience_empty"]),
+            (news, #""test":{"devices":["mine"],"users":["a"]}"#, ["#/test/users unknown_field"]),
+            (news, #""test":{"devices":[\#(many)]}"#, ["#/test/devices too_many_recipients"]),
+            (
+                news, #""test":{"devices":["mine"]},"options":{"dry_run":true}"#, ["#/test dry_run_and_test"]
+            ),
+            (
+                news, #""test":{"devices":["mine"]},"pace":{"over":60},"options":{"ttl":5}"#,
+                [
+                    "#/pace/over over_beyond_ttl"
+                ]
+            ),
+            (#"{"segment":"gone"}"#, #""test":{"devices":["mine"]}"#, ["#/to/segment unknown_segment"]),
+            (#"{"devices":["mine"]}"#, #""test":{"devices":["mine"]}"#, ["#/test audience_only"]),
+        ] as [(String, String, [String])] {
+            let body = #"{"app":"default","to":\#(to),"content":{"title":"x"},\#(more)}"#
+            let reply = try await harness.post(body)
+            #expect(reply.status == 422 && reply.errors == errors, "\(more): \(reply.text)")
+        }
+        #expect(harness.store.accepted.isEmpty)
+    }
+
     @Test("A population needs the scope broadcast, and a key has at most the devices of max_audience")
     func limits() async throws {
         var small = APIHarness.key("small", [.send, .broadcast])

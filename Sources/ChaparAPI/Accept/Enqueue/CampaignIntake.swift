@@ -46,6 +46,11 @@ extension NotificationIntake {
         return (campaign, answer)
     }
 
+    /// Checks a notification of which only a test is sent as its campaign would be checked.
+    func checkTest(_ draft: NotificationDraft, _ issues: inout RequestIssues) {
+        if let audience = draft.audience { _ = inspect(draft, audience, &issues) }
+    }
+
     /// Checks the notification that was dry run as if it were accepted, and returns the warnings about it.
     func warnings(
         about draft: NotificationDraft,

@@ -58,7 +58,8 @@ package struct NotificationsAPI: AcceptingAPI {
         var issues = draft.issues
         let warnings = intake(scope).warnings(about: notification, to: audience, of: preview.count, &issues)
         guard issues.isEmpty else { throw Problem(issues) }
-        return EnqueueReply(body: preview.answer(warnings), isPreview: true)
+        let payloads = SamplePayloads(notification, scope.snapshot.gateway(for: scope.caller))
+        return EnqueueReply(body: preview.answer(warnings, payloads), isPreview: true)
     }
 
     private func intake(_ scope: RequestScope) -> NotificationIntake {

@@ -52,7 +52,7 @@ package final class RoutingTable: Sendable {
     /// also with the backend of the other environment after it.
     private let single: [(routing: Routing, forTokens: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
-    let priority: [TokenService]
+    package let priority: [TokenService]
     private let named: [String: any PushBackend]
 
     /// Makes a table.

@@ -234,6 +234,43 @@ struct APIAudienceTests {
         #expect(harness.store.accepted.isEmpty)
     }
 
+    @Test("A dry run has the size of each sample's message, its platform's limit and what is found in it")
+    func payloads() async throws {
+        var ios = StubBackend.ios
+        ios.size = { notification, addressee in
+            guard case .token(let token) = addressee.recipient, !notification.isDryRun else { return nil }
+            let text = notification.title?.resolved(for: addressee.language) ?? ""
+            return PayloadSize(bytes: text.utf8.count + token.value.utf8.count, limit: 40)
+        }
+        ios.finding = { notification in
+            guard notification.image != nil else { return PayloadCheck() }
+            return PayloadCheck(warnings: [Finding(pointer: "#/content/image", code: "dropped", detail: "No picture.")])
+        }
+        let harness = APIHarness(backends: [ios, .android])
+        let now = harness.time.now
+        for (name, locale, service) in [
+            ("a", "fa", TokenService.iOSAPNs), ("b", "en", .iOSAPNs), ("c", "en", .androidFirebase),
+        ] {
+            var device = Device(id: name, createdAt: now)
+            (device.tags, device.locale) = (["news"], locale)
+            device.tokens = [RegisteredToken(DeviceToken("tok-\(name)", service: service), registeredAt: now)]
+            _ = try await harness.devices.put([device])
+        }
+        let reply = try await harness.post(
+            #"{"to":{"tags":{"all":["news"]}},"content":{"title":{"fa":"سلام","default":"Hi"},"image":"https://a.b/c"},"#
+                + #""options":{"dry_run":true}}"#
+        )
+        #expect(reply.status == 200, "\(reply.text)")
+        let warnings: JSONValue = [["pointer": "#/content/image", "code": "dropped", "detail": "No picture."]]
+        var payloads: [String: JSONValue] = [:]
+        for sample in reply.json["samples"]?.arrayValue ?? [] {
+            payloads[sample["device"]?.stringValue ?? ""] = sample["payloads"]
+        }
+        #expect(payloads["a"] == [["backend": "ios", "bytes": 13, "limit": 40, "warnings": warnings]], "\(reply.text)")
+        #expect(payloads["b"] == [["backend": "ios", "bytes": 7, "limit": 40, "warnings": warnings]])
+        #expect(payloads["c"] == [["backend": "android", "warnings": []]])
+    }
+
     @Test("A test goes to its devices alone, at once and as the campaign's message would, and makes no campaign")
     func test() async throws {
         let harness = try await harness()

@@ -381,6 +381,56 @@ struct APICampaignTests {
         }
     }
 
+    @Test("is found by a segment that its rule names, with its name", arguments: EmbeddedGateway.Kind.allCases)
+    func foundBySegment(kind: EmbeddedGateway.Kind) async throws {
+        try await EmbeddedGateway.run(kind, [.init(name: "ios", backend: Self.backend())]) { gateway in
+            try await Self.register(2, gateway.state.devices)
+            for (name, rule) in [
+                ("readers", #"{"tag":"news"}"#), ("inner", #"{"segment":"readers"}"#), ("other", #"{"tag":"news"}"#),
+            ] {
+                let body = #"{"rule":\#(rule)}"#
+                let put = try await APIHarness.send(gateway.responder, .put, "/v1/segments/\(name)", body)
+                #expect(put.status == 201, "\(put.text)")
+            }
+            var ids: [String] = []
+            for (to, more) in [
+                (#"{"segment":"readers"}"#, #","name":"weekly""#),
+                (#"{"audience":{"all":[{"tag":"news"},{"any":[{"segment":"readers"},{"segment":"other"}]}]}}"#, ""),
+                (#"{"segment":"inner"}"#, ""), (#"{"tags":{"any":["news"]},"exclude":{"segment":"readers"}}"#, ""),
+                (#"{"devices":["device-1"]}"#, ""),
+            ] {
+                let sent = try await Self.post(gateway, to, more)
+                ids.append(try #require(sent.json["id"]?.stringValue, "\(sent.text)"))
+            }
+            for id in ids.prefix(4) { try await Self.follow(gateway, id, until: Self.isOver) }
+            let since = "since=2020-01-01T00:00:00Z"
+            for (query, wanted) in [
+                ("segment=readers", ids[..<2]), ("segment=other", ids[1..<2]), ("segment=inner", ids[2..<3]),
+                ("segment=readers&id=\(ids[1]),\(ids[4])", ids[1..<2]), ("segment=gone", []),
+                ("segment=readers&app=default&limit=1", ids[1..<2]),
+            ] as [(String, ArraySlice<String>)] {
+                let listed = try await Self.get(gateway, "/v1/notifications?\(query)&\(since)")
+                #expect(Self.texts(listed, "id") == wanted.reversed(), "\(query): \(listed)")
+                let found = try await Self.get(gateway, "/v1/deliveries?\(query)&\(since)")
+                #expect(Set(Self.texts(found, "notification")) == Set(wanted), "\(query): \(found)")
+            }
+            let weekly = try await Self.get(gateway, "/v1/deliveries?segment=readers&id=\(ids[0])&\(since)")
+            #expect(Self.texts(weekly, "campaign_name") == ["weekly", "weekly"], "\(weekly)")
+            let ofDevice = try await Self.get(gateway, "/v1/deliveries?device=device-1")
+            #expect(Self.texts(ofDevice, "campaign_name") == ["weekly"], "\(ofDevice)")
+            let without = try await APIHarness.send(gateway.responder, .get, "/v1/deliveries?segment=readers")
+            #expect(without.errors == ["#/since since_missing"], "\(without.text)")
+        }
+    }
+
+    private static func get(_ gateway: Gateway, _ path: String) async throws -> JSONValue {
+        try await APIHarness.send(gateway.responder, .get, path).json
+    }
+
+    private static func texts(_ page: JSONValue, _ member: String) -> [String] {
+        (page["items"]?.arrayValue ?? []).compactMap { $0[member]?.stringValue }
+    }
+
     @Test("is spread over its span where its devices are the last of the registry")
     func spanAtTheEnd() async throws {
         let backend = Self.backend()

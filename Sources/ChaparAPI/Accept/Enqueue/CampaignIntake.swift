@@ -21,13 +21,18 @@ extension NotificationIntake {
         record.plans = [DeliveryPlan([""])]  // The windows find those of their devices.
         record.acceptedAt = acceptedAt
         record.trace = trace
-        let backends = caller.view?.backends(of: draft.appName).map(\.name)
+        let target = CampaignTarget(
+            audience,
+            choice: draft.choice,
+            backends: caller.view?.backends(of: draft.appName).map(\.name),
+            segments: draft.audienceRequest.flatMap { AudienceRule(json: $0.rule) }?.segments ?? []
+        )
         var campaign = Campaign(
             id: store.makeID(recipients: 1),
             caller: caller.name,
             app: draft.appName,
             record: record,
-            audience: CampaignTarget(audience, choice: draft.choice, backends: backends).stored,
+            audience: target.stored,
             name: draft.campaign.name,
             dueAt: times.dueAt,
             expiresAt: times.expiresAt,

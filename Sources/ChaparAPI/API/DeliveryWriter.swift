@@ -38,6 +38,10 @@ struct DeliveryWriter {
         }
         writer.name("expires_at")
         RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
+        if let endedAt = delivery.endedAt {
+            writer.name("state_at")
+            RFC3339.write(now.wall(endedAt), to: &writer)
+        }
         writer.name("attempts")
         writer.beginArray()
         if !delivery.attemptLog.isEmpty { writer.raw(delivery.attemptLog) }

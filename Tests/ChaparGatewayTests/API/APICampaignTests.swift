@@ -104,7 +104,9 @@ struct APICampaignTests {
                 .get,
                 "/v1/notifications/\(id)/deliveries?limit=1000"
             )
-            #expect(page.json["items"]?.arrayValue?.count == min(1_000, count - muted))
+            let items = page.json["items"]?.arrayValue ?? []
+            #expect(items.count == min(1_000, count - muted))
+            #expect(items.allSatisfy { $0["attempts"] == [] && $0["state_at"] != nil }, "keep: failures has the time")
             let events = try await gateway.state.store.events(after: 0, limit: 10_000, wait: .zero)
                 .compactMap { try? JSONValue(parsing: $0.json) }
             #expect(events.allSatisfy { $0["type"]?.stringValue != "delivery.accepted_by_platform" }, "keep: failures")
@@ -355,6 +357,7 @@ struct APICampaignTests {
             let all = try await get("/v1/deliveries?id=\(id)")["items"]?.arrayValue ?? []
             #expect(all.allSatisfy { $0["notification"]?.stringValue == id })
             #expect(all.compactMap { $0["delivery"]?.integerValue }.sorted() == [0, 1, 2, 3, 4, 5])
+            #expect(all.allSatisfy { $0["state_at"] != nil })
             for query in ["device=device-4", "user=ali"] {
                 let items = try await get("/v1/deliveries?\(query)")["items"]?.arrayValue ?? []
                 #expect(items.map { $0["recipient"]?.stringValue } == ["device:device-4"], "\(query)")

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import ChaparComposition
 import ChaparCore
 import ChaparQueue
 import ChaparStoreContract
@@ -269,6 +270,37 @@ struct APIAudienceTests {
         #expect(payloads["a"] == [["backend": "ios", "bytes": 13, "limit": 40, "warnings": warnings]], "\(reply.text)")
         #expect(payloads["b"] == [["backend": "ios", "bytes": 7, "limit": 40, "warnings": warnings]])
         #expect(payloads["c"] == [["backend": "android", "warnings": []]])
+    }
+
+    @Test("A message that one backend would refuse is refused where no other could take it, and else a warning")
+    func refusedByOne() async throws {
+        func finding(_ wanted: String) -> @Sendable (PushNotification) -> PayloadCheck {
+            { notification in
+                let title = notification.title?.resolved(for: nil)
+                guard title == wanted || title == "none" else { return PayloadCheck() }
+                let fault = Finding(pointer: "#/content/body", code: "missing_body", detail: "Give it.")
+                return PayloadCheck(faults: [fault])
+            }
+        }
+        var (ios, android) = (StubBackend.ios, StubBackend.android)
+        (ios.finding, android.finding) = (finding("android"), finding("ios"))
+        let routes = ["ios", "android"].map { GatewayConfiguration.Route(name: $0, plan: DeliveryPlan([$0])) }
+        for (title, more, isTaken, warnings) in [
+            ("both", "", true, 0), ("ios", "", true, 1), ("none", "", false, 0),
+            ("ios", #","route":"ios""#, true, 0), ("ios", #","route":"android""#, false, 0),
+        ] {
+            let harness = APIHarness(backends: [ios, android]) { $0.routes = routes }
+            let reply = try await harness.post(
+                #"{"to":{"tags":{"all":["news"]}},"content":{"title":"\#(title)"}\#(more)}"#
+            )
+            #expect(reply.status == (isTaken ? 202 : 422), "\(title)\(more): \(reply.text)")
+            let found = reply.json["warnings"]?.arrayValue?.filter { $0["code"] == "missing_body" } ?? []
+            #expect(found.count == warnings, "\(title)\(more): \(reply.text)")
+            if !isTaken { #expect(Set(reply.errors) == ["#/content/body missing_body"], "\(reply.text)") }
+        }
+        let strict = APIHarness(backends: [ios, android]) { $0.queue.payloadCheck = .strict }
+        let reply = try await strict.post(#"{"to":{"tags":{"all":["news"]}},"content":{"title":"ios"}}"#)
+        #expect(reply.errors == ["#/content/body missing_body"], "\(reply.text)")
     }
 
     @Test("A test goes to its devices alone, at once and as the campaign's message would, and makes no campaign")

@@ -434,6 +434,50 @@ struct APICampaignTests {
         (page["items"]?.arrayValue ?? []).compactMap { $0[member]?.stringValue }
     }
 
+    /// A backend whose check finds a fault in every message.
+    private struct Refusing: BackendWrapper {
+        let wrapped: any PushBackend
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            await wrapped.send(requests, report: report)
+        }
+        func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+            PayloadCheck(faults: [Finding(pointer: "#/content/body", code: "missing_body", detail: "Give a body.")])
+        }
+    }
+
+    @Test("does not go to a backend that would refuse it: devices that no other reaches are skipped")
+    func refusedByOne() async throws {
+        let taken = Acceptance(platformID: "p", status: 200)
+        let (good, bad) = (
+            ScriptedBackend([.iOSAPNs]) { _, _ in .accepted(taken) },
+            ScriptedBackend([.androidFirebase]) { _, _ in .accepted(taken) }
+        )
+        let backends: [BackendRegistry.ConfiguredBackend] = [
+            .init(name: "android", backend: Refusing(wrapped: bad)), .init(name: "ios", backend: good),
+        ]
+        try await EmbeddedGateway.run(.memory, backends) { gateway in
+            try await Self.register(2, gateway.state.devices)
+            for (name, services) in [
+                ("droid", [TokenService.androidFirebase]), ("both", [.androidFirebase, .iOSAPNs]),
+            ] {
+                var device = Device(id: name, createdAt: Date(timeIntervalSince1970: 1_700_000_000))
+                device.tags = ["news"]
+                device.tokens = services.map {
+                    RegisteredToken(DeviceToken("\(name)-\($0)", service: $0), registeredAt: device.createdAt)
+                }
+                try await gateway.state.devices.put([device])
+            }
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#)
+            #expect(reply.status == 202, "\(reply.text)")
+            let id = try #require(reply.json["id"]?.stringValue)
+            let campaign = try await Self.follow(gateway, id, until: Self.isOver)
+            #expect(campaign["audience"]?["matched"] == 4 && campaign["audience"]?["reached"] == 3, "\(campaign)")
+            #expect(campaign["audience"]?["skipped"] == ["message_refused": 1], "\(campaign)")
+            #expect(campaign["counts"]?["accepted_by_platform"] == 3, "\(campaign)")
+            #expect(bad.attemptCount == 0 && good.attemptCount == 3)
+        }
+    }
+
     @Test("is spread over its span where its devices are the last of the registry")
     func spanAtTheEnd() async throws {
         let backend = Self.backend()

@@ -28,11 +28,11 @@ public protocol PushBackend: Sendable {
     /// Called before a notification is accepted, so it must be cheap for a small message.
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck
 
-    /// Returns the size of the message for one recipient, as the platform counts it, and the platform's limit; nil where
-    /// no limit of messages is known, or for a recipient that it does not address.
+    /// Returns the size of the message for one recipient beside the platform's limit.
     ///
-    /// It encodes the message, without a request to the platform. A caller asks it for a few recipients, such as the
-    /// samples of a dry run, and never before each send.
+    /// Nil where no limit is known, and for a recipient that it does not address. It encodes the message, without a
+    /// request to the platform. A caller asks it for a few recipients, such as the samples of a dry run, and never
+    /// before each send.
     func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize?
 
     /// Whether a second copy of the notification does harm (a call that rings twice).

@@ -345,6 +345,7 @@ struct APIAudienceTests {
         for (to, more, errors) in [
             (news, #""test":{"devices":["mine","theirs"]}"#, ["#/test/devices/1 unknown_device"]),
             (news, #""test":{"devices":["mine","mine","gone"]}"#, ["#/test/devices/2 unknown_device"]),
+            (news, #""test":{"devices":["other/theirs"]}"#, ["#/test/devices/0 unknown_device"]),
             (news, #""test":{}"#, ["#/test/devices missing"]),
             (news, #""test":{"devices":[]}"#, ["#/test/devices audience_empty"]),
             (news, #""test":{"devices":["mine"],"users":["a"]}"#, ["#/test/users unknown_field"]),

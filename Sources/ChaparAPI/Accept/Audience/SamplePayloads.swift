@@ -11,7 +11,7 @@ struct SamplePayloads {
     private let choice: RoutingTable.Choice
     private let routing: RoutingTable
     private let uses: TokenUses
-    /// What each backend finds, by its name: the same for each device.
+    /// The findings of each backend, by its name: the same for each device.
     private var findings: [String: [Finding]] = [:]
 
     /// Prepares the messages of a dry run.

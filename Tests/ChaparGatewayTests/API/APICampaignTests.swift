@@ -426,6 +426,16 @@ struct APICampaignTests {
         }
     }
 
+    @Test("keeps the segments that its rule names; of an older program's those with lists are known")
+    func namedSegments() throws {
+        let rule = AudienceRule.all([.segment("list"), .tag("news")])
+        let audience = Audience(app: .default, rule: rule, services: [], moment: 0)
+        let target = CampaignTarget(audience, choice: .route("r"), segments: ["list", "stored-rule"])
+        let read = try #require(CampaignTarget(stored: target.stored))
+        #expect(read.segments == ["list", "stored-rule"] && read.choice == .route("r"))
+        #expect(CampaignTarget(stored: CampaignTarget(audience, choice: .automatic).stored)?.segments == ["list"])
+    }
+
     private static func get(_ gateway: Gateway, _ path: String) async throws -> JSONValue {
         try await APIHarness.send(gateway.responder, .get, path).json
     }

@@ -229,6 +229,26 @@ public final class APNsBackend: PushBackend {
         return APNsCheck.examine(notification, headers: headers, overrides: overrides, form: recipient)
     }
 
+    /// Returns the bytes of the payload in the recipient's language, and Apple's limit for the push type.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        let overrides = notification.overrides[Self.kind.rawValue].map { APNsOverrides($0) }
+        let form = addressee.recipient.form
+        let headers = APNsHeaders(
+            notification,
+            overrides: overrides,
+            form: form,
+            topic: options.topic,
+            hasProviderToken: tokens != nil
+        )
+        let payload = APNsPayload.encode(
+            notification,
+            language: addressee.language,
+            pushType: headers.pushType,
+            overrides: overrides
+        )
+        return PayloadSize(bytes: payload.count, limit: APNsCheck.limit(headers, form))
+    }
+
     /// Returns which of a device's tokens the push goes to: for the start of a Live Activity that of its attributes
     /// type, for its updates and end that of the activity.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {

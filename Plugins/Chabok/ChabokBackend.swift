@@ -217,6 +217,11 @@ public final class ChabokBackend: PushBackend {
         ChabokCheck.examine(notification, for: recipient, options: options)
     }
 
+    /// Returns the bytes of the message in the recipient's language; Chabok documents no limit, and this one is ours.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        ChabokCheck.size(of: notification, language: addressee.language, options: options)
+    }
+
     /// Chabok knows no idempotency key, so a second copy is a second message.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { !options.resendsAmbiguous }
 

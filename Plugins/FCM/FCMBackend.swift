@@ -235,14 +235,23 @@ public final class FCMBackend: PushBackend {
 
     /// Finds what Google would refuse; the exact size is counted only when it may matter.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
-        let overrides = notification.overrides[Self.kind.rawValue].map { FCMOverrides($0) }
-        let payload = FCMPayload(
+        FCMCheck.examine(payload(notification), form: recipient)
+    }
+
+    /// Returns the bytes that count against Google's limit, in the recipient's language.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        guard let kind = try? FCMTarget(addressee.recipient).kind else { return nil }
+        let message = payload(notification).encoded(for: kind, language: addressee.language)
+        return PayloadSize(bytes: FCMPayload.size(of: message), limit: kind.payloadLimit)
+    }
+
+    private func payload(_ notification: PushNotification) -> FCMPayload {
+        FCMPayload(
             notification: notification,
-            overrides: overrides,
+            overrides: notification.overrides[Self.kind.rawValue].map { FCMOverrides($0) },
             label: options.analyticsLabel,
             life: FCMPayload.Life()
         )
-        return FCMCheck.examine(payload, form: recipient)
     }
 
     /// True for the start of a Live Activity.

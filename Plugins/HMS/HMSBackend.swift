@@ -247,6 +247,11 @@ public final class HMSBackend: PushBackend {
         HMSCheck.examine(notification, for: recipient, options: options)
     }
 
+    /// Returns the bytes of the message in the recipient's language, and Huawei's limit.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        HMSCheck.size(of: notification, for: addressee, options: options)
+    }
+
     /// True for messages that show nothing: no second copy can take the place of the first.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { notification.isSilent }
 

@@ -81,6 +81,11 @@ public final class IDPushBackend: PushBackend {
         sender?.check(notification, for: recipient) ?? PayloadCheck()
     }
 
+    /// The sender's.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        sender?.payloadSize(of: notification, for: addressee)
+    }
+
     /// The sender's; without one nothing is sent.
     public var window: Int? { sender?.window }
 

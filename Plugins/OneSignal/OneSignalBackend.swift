@@ -279,6 +279,12 @@ public final class OneSignalBackend: PushBackend {
         OneSignalCheck.examine(notification)
     }
 
+    /// Returns about how many bytes reach a device, with the texts of all languages, and the most that surely do.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        let payload = OneSignalPayload(notification, remaining: nil, sendAfter: nil)
+        return PayloadSize(bytes: payload.estimatedSize, limit: OneSignalCheck.payloadLimit)
+    }
+
     /// The number of recipients that the connections take in full requests.
     public var window: Int? { options.common.maximumConnections * currentChunkSize }
 

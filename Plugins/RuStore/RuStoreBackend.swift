@@ -119,8 +119,21 @@ public final class RuStoreBackend: PushBackend {
 
     /// Finds what RuStore would refuse.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+        RuStoreCheck.examine(payload(notification), in: frame)
+    }
+
+    /// Returns the bytes that count against RuStore's limit, in the recipient's language.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        let takesTopics = frame.isUniversal
+        let target = try? RuStoreTarget(addressee.recipient, service: options.service, takesTopics: takesTopics)
+        guard let target else { return nil }
+        let body = RuStoreBody(payload(notification).encoded(language: addressee.language), in: frame)
+        return PayloadSize(bytes: body.size(with: target), limit: RuStoreFrame.limit)
+    }
+
+    private func payload(_ notification: PushNotification) -> RuStorePayload {
         let overrides = notification.overrides[Self.kind.rawValue].map { RuStoreOverrides($0) }
-        return RuStoreCheck.examine(RuStorePayload(notification: notification, overrides: overrides), in: frame)
+        return RuStorePayload(notification: notification, overrides: overrides)
     }
 
     /// The token as ``RuStoreTokenProvider/validate(_:)`` gives it: without blanks around it.

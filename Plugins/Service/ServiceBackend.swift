@@ -90,6 +90,13 @@ public final class ServiceBackend: PushBackend {
         ServiceCheck.examine(notification, options: options)
     }
 
+    /// Returns the bytes of the message in the recipient's language, and the most that the service takes.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        var message = ServicePayload(notification, expiration: nil)
+        let texts = message.texts(in: addressee.language)
+        return PayloadSize(bytes: message.size(with: texts), limit: options.maximumMessageBytes)
+    }
+
     /// Whether the options say that a second copy does harm.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { options.isRepeatHarmful }
 

@@ -137,6 +137,12 @@ public final class WebPushBackend: PushBackend {
         WebPushCheck.examine(WebPushPayload(notification, options.payload))
     }
 
+    /// Returns the bytes of the message in the recipient's language, before its encryption.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        let message = WebPushPayload(notification, options.payload).encoded(in: addressee.language)
+        return PayloadSize(bytes: message.bytes.count, limit: WebPushEncryption.maximumPlaintext)
+    }
+
     /// The connections, and the push services that are held.
     public var health: BackendHealth { BackendHealth(client.statuses, alert: lanes.detail(at: time.now)) }
 

@@ -64,6 +64,13 @@ extension BackendGroup {
         return uses.first { $0.kind != .device } ?? uses.first
     }
 
+    /// Returns the size at the member with the least room among those that take the recipient.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        members.filter { $0.backend.audience.contains(addressee.recipient) }
+            .compactMap { $0.backend.payloadSize(of: notification, for: addressee) }
+            .min { $0.room < $1.room }
+    }
+
     /// Returns the token in the form of the first member that takes it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         try members.map(\.backend).checked(token)

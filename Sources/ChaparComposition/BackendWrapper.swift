@@ -59,6 +59,10 @@ extension BackendWrapper {
         wrapped.check(notification, for: recipient)
     }
     /// Asks the wrapped backend.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        wrapped.payloadSize(of: notification, for: addressee)
+    }
+    /// Asks the wrapped backend.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { wrapped.isRepeatHarmful(notification) }
     /// Asks the wrapped backend.
     public func tokenUse(of notification: PushNotification) -> TokenUse? { wrapped.tokenUse(of: notification) }

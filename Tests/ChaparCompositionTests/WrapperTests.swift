@@ -112,6 +112,9 @@ struct WrapperTests {
         func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
             PayloadCheck(warnings: [Finding(pointer: "#/", code: "w", detail: "w")])
         }
+        func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+            PayloadSize(bytes: 7, limit: 9)
+        }
         func problem(withTopic topic: String) -> String? { topic.isEmpty ? "It is empty." : nil }
         func diagnose() async -> [Diagnosis] { [Diagnosis("key", .ok, "fine")] }
         func register(_ device: DeviceRecord) async throws(PushError) -> String { "id" }
@@ -184,6 +187,8 @@ struct WrapperTests {
             #expect((backend.pacing == nil) == (name == "rate limited"), "\(name)")
             #expect(backend.health.connections == 2 && backend.health.status != .ok, "\(name)")
             #expect(backend.check(PushNotification(), for: .topic).warnings.count == 1, "\(name)")
+            let size = backend.payloadSize(of: PushNotification(), for: Addressee(.topic("t")))
+            #expect(size == PayloadSize(bytes: 7, limit: 9), "\(name)")
             #expect(backend.isRepeatHarmful(PushNotification()), "\(name)")
             #expect(backend.problem(withTopic: "") == "It is empty.", "\(name)")
             #expect(backend.problem(withTopic: "a") == nil, "\(name)")

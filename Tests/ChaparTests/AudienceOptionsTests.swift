@@ -37,6 +37,13 @@ struct AudienceOptionsTests {
         #expect(try !AudienceOptions.parse(["--tag", "vip"]).isAudience(backend: "crm"))
     }
 
+    @Test("The devices of a test are a member of their own, and a flag that only audiences have")
+    func testDevices() throws {
+        let flags = try CampaignFlags.parse(["--name", "spring", "--test-device", "a", "--test-device", "b"])
+        #expect(try flags.members == ["name": "spring", "test": ["devices": ["a", "b"]]])
+        #expect(try CampaignFlags.parse(["--test-device", "a"]).given == "--test-device")
+    }
+
     @Test("Two of them, or one that needs a gateway without one, are a mistake of the command line")
     func mistakes() {
         #expect(throws: ValidationError.self) { try Self.json(["--topic", "a", "--device", "b"]) }

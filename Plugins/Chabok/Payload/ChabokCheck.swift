@@ -20,7 +20,7 @@ enum ChabokCheck {
         if let form, let problem = problem(of: form, with: way) {
             check.faults.append(Finding(pointer: "#/to", code: "unsupported_mechanism", detail: problem))
         }
-        let size = JSONValue.object(message(notification, options).members).bytes.count
+        let size = size(of: notification, language: nil, options: options).bytes
         if size > limit {
             check.faults.append(
                 Finding(
@@ -53,10 +53,20 @@ enum ChabokCheck {
         }
     }
 
-    private static func message(_ notification: PushNotification, _ options: ChabokOptions) -> ChabokPayload {
+    /// Returns the size of the message in a language.
+    static func size(of notification: PushNotification, language: String?, options: ChabokOptions) -> PayloadSize {
+        let message = message(notification, options, language: language)
+        return PayloadSize(bytes: JSONValue.object(message.members).bytes.count, limit: limit)
+    }
+
+    private static func message(
+        _ notification: PushNotification,
+        _ options: ChabokOptions,
+        language: String? = nil
+    ) -> ChabokPayload {
         ChabokPayload(
             notification,
-            language: nil,
+            language: language,
             remaining: notification.timeToLive?.components.seconds,
             options: options
         )

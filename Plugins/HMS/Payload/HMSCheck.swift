@@ -55,6 +55,36 @@ enum HMSCheck {
         return check
     }
 
+    /// Returns the size of the message for a recipient, without the list of recipients; nil for one that this
+    /// generation of the API does not take.
+    static func size(
+        of notification: PushNotification,
+        for addressee: Addressee,
+        options: HMSOptions
+    ) -> PayloadSize? {
+        let form: HMSPayload.Form
+        switch addressee.recipient {
+        case .token(let token):
+            guard let found = HMSPayload.Form(token.service, isHarmony: options.isHarmony) else { return nil }
+            form = found
+        case .topic where !options.isHarmony: form = .audience
+        default: return nil
+        }
+        let request = PushRequest(notification, to: [])
+        let language = addressee.language
+        var tree: JSONObject
+        if form == .harmony {
+            let tag = HMSPayloadTree.tag(request, language)
+            tree = HMSScene.make(request, language: language, tag: tag, options: options, now: Date()).tree
+        } else {
+            tree = HMSPayloadTree.make(request, form: form, language: language, options: options, now: Date())
+            if let overrides = notification.overrides[HMSBackend.kind.rawValue] {
+                tree = tree.merging(form.blocks(of: overrides))
+            }
+        }
+        return PayloadSize(bytes: JSONValue.object(tree).bytes.count, limit: limit)
+    }
+
     static func tooLarge(_ count: Int) -> Finding? {
         guard count > limit else { return nil }
         return Finding(

@@ -15,6 +15,16 @@ struct HMSPayload: Sendable {
         /// HarmonyOS 5 and later, which v3 alone reaches.
         case harmony
 
+        /// Makes the form of messages to tokens of a service; nil when this generation of the API does not take it.
+        init?(_ service: TokenService, isHarmony: Bool) {
+            switch service {
+            case .androidHuawei where !isHarmony: self = .android
+            case .iOSHuawei where !isHarmony: self = .apple
+            case .harmonyHuawei where isHarmony: self = .harmony
+            default: return nil
+            }
+        }
+
         /// Returns the overrides that such recipients can use: a caller's block for one kind of device means nothing to
         /// another.
         func blocks(of overrides: JSONObject) -> JSONObject {

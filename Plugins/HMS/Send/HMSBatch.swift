@@ -119,12 +119,7 @@ struct HMSBatch {
 
     /// How a message to a token of a service is written; nil when this generation of the API does not take it.
     private func form(of service: TokenService) -> HMSPayload.Form? {
-        switch service {
-        case .androidHuawei: options.isHarmony ? nil : .android
-        case .iOSHuawei: options.isHarmony ? nil : .apple
-        case .harmonyHuawei: options.isHarmony ? .harmony : nil
-        default: nil
-        }
+        HMSPayload.Form(service, isHarmony: options.isHarmony)
     }
 
     private mutating func add(_ token: String, _ slot: HMSBatchRequest.Slot, to group: Group, isSilent: Bool) {

@@ -10,8 +10,8 @@ internal import ChaparQueue
 struct DeliveryFilter: Sendable {
     /// The names, in the order in which answers list them.
     static let names = [
-        "id", "user", "device", "reference", "state", "dead", "app", "backend", "reason", "collapse_id", "key", "since",
-        "until",
+        "id", "user", "device", "reference", "state", "dead", "app", "backend", "reason", "segment", "collapse_id",
+        "key", "since", "until",
     ]
     /// The names whose values are lists.
     private static let lists: Set<String> = ["id", "state", "backend", "reason", "key"]
@@ -23,6 +23,10 @@ struct DeliveryFilter: Sendable {
         default: 1_024
         }
     }
+    /// The most campaigns that one request reads to find those of a segment.
+    private static let mostCampaigns = 5_000
+    /// The number of campaigns that are read at a time.
+    private static let campaignPage = 200
     /// The most values of a list.
     private static let largestList = 100
     /// The names that the store has an index for; `state` and `dead` count when they mean bad ends only.
@@ -38,6 +42,11 @@ struct DeliveryFilter: Sendable {
     private(set) var isDead = false
     private var backends: Set<String>?
     private var reasons: Set<String> = []
+    private var segment: (name: String, app: AppName)?
+    /// The campaigns whose audience names the segment, with the number below which their deliveries are.
+    private var segmentEnds: [NotificationID: Int64] = [:]
+    /// The campaign below which none was asked for its segments; nil when all that are kept were.
+    private(set) var campaignsReadTo: NotificationID?
     private var collapseID: String?
     private var keys: Set<String> = []
     /// The beginning of the span; nil for everything that is kept.
@@ -149,6 +158,7 @@ struct DeliveryFilter: Sendable {
             restrict(to: Set(scope.gateway.backends(of: app).map(\.name)))
         case "backend": restrict(to: Set(values))
         case "reason": reasons = Set(values)
+        case "segment": segment = (value, try scope.app(appName, at: "\(pointer)/app"))
         case "collapse_id": collapseID = value
         case "key": keys = Set(values)
         case "since", "until":
@@ -175,7 +185,9 @@ struct DeliveryFilter: Sendable {
 
     /// Refuses a filter that would read every delivery that is kept.
     func requireSpan(_ pointer: String = "#") throws(Problem) {
-        let hasOther = !states.isEmpty || backends != nil || !reasons.isEmpty || collapseID != nil || !keys.isEmpty
+        let hasOther =
+            !states.isEmpty || backends != nil || !reasons.isEmpty || segment != nil || collapseID != nil
+            || !keys.isEmpty
         guard since == nil, hasOther, !isIndexed else { return }
         var issues = RequestIssues()
         issues.add(
@@ -203,18 +215,35 @@ struct DeliveryFilter: Sendable {
         user != nil || device != nil || !states.isEmpty || isDead || backends != nil || !reasons.isEmpty
     }
 
-    /// Returns the filter with the spans of those of its ids that are campaigns: their deliveries belong to the
-    /// notifications that windows made, from the campaign's own id until it ended.
+    /// Returns the filter with the spans of the campaigns that it names, by their ids or by a segment: their deliveries
+    /// belong to the notifications that windows made, from the campaign's own id until it ended.
     func findingCampaigns(_ store: (any CampaignStore)?) async throws(StoreError) -> DeliveryFilter {
         guard let store else { return self }
         var filter = self
         for id in ids {
             guard let campaign = try await store.campaign(id) else { continue }
-            // The clock of another gateway may be ahead of the one that ended it.
-            let end = campaign.endedAt.map { NotificationID(firstAt: $0.addingTimeInterval(3_600)).rawValue }
-            filter.campaignEnds[id] = end ?? .max
+            filter.campaignEnds[id] = Self.end(of: campaign)
         }
+        guard let segment else { return filter }
+        var before: NotificationID?
+        for _ in 0..<Self.mostCampaigns / Self.campaignPage {
+            let page = try await store.campaigns(before: before, limit: Self.campaignPage)
+            for campaign in page where campaign.app == segment.app {
+                let named = CampaignTarget(stored: campaign.audience)?.segments ?? []
+                if named.contains(segment.name) { filter.segmentEnds[campaign.id] = Self.end(of: campaign) }
+            }
+            // A page may lack campaigns that cannot be read.
+            guard let last = page.last else { return filter }
+            before = last.id
+        }
+        filter.campaignsReadTo = before
         return filter
+    }
+
+    /// Returns the number below which the deliveries of a campaign are.
+    private static func end(of campaign: Campaign) -> Int64 {
+        // The clock of another gateway may be ahead of the one that ended it.
+        campaign.endedAt.map { NotificationID(firstAt: $0.addingTimeInterval(3_600)).rawValue } ?? .max
     }
 
     /// Returns spans that have the same numbers and do not overlap, the highest first.
@@ -230,17 +259,23 @@ struct DeliveryFilter: Sendable {
         return merged
     }
 
+    /// The notifications that are searched, each with the number below which its deliveries are; nil for all.
+    private var ends: [NotificationID: Int64]? {
+        if segment != nil { return segmentEnds.filter { ids.isEmpty || ids.contains($0.key) } }
+        guard !ids.isEmpty else { return nil }
+        // The deliveries of a notification have the numbers from its own on, and end before those of the next one.
+        let most = Int64(NotificationIntake.maximumDeliveries)
+        let ends = ids.map { ($0, campaignEnds[$0] ?? $0.rawValue.adding(clamping: most)) }
+        return Dictionary(ends) { first, _ in first }
+    }
+
     /// Returns the parts of the store to search, the newest first.
     func looks(_ now: TimeReading, before: Int64?, onePerNotification: Bool) -> [SearchLook] {
         let from = since.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? 0
         let end = min(until.map { NotificationID(firstAt: now.steady($0)).rawValue } ?? .max, before ?? .max)
         var spans = [(from: from, before: end)]
-        if !ids.isEmpty {
-            // The deliveries of a notification have the numbers from its own on, and end before those of the next one.
-            let most = Int64(NotificationIntake.maximumDeliveries)
-            spans = ids.map { id in
-                (max(from, id.rawValue), min(end, campaignEnds[id] ?? id.rawValue.adding(clamping: most)))
-            }
+        if let ends {
+            spans = ends.map { id, last in (max(from, id.rawValue), min(end, last)) }
             spans = Self.merged(spans.filter { $0.from < $0.before })
         }
         return spans.filter { $0.from < $0.before }.map { span in
@@ -254,6 +289,7 @@ struct DeliveryFilter: Sendable {
     func wants(_ found: FoundDelivery, for caller: Caller) -> Bool {
         let delivery = found.delivery
         if !ids.isEmpty, !ids.contains(found.shownID) { return false }
+        if segment != nil, found.record.partOf == nil || segmentEnds[found.shownID] == nil { return false }
         if let device, delivery.recipient != .device(device) { return false }
         if let reference, found.record.reference != reference { return false }
         if !states.isEmpty, !states.contains(delivery.state) { return false }
@@ -279,6 +315,7 @@ struct DeliveryFilter: Sendable {
         if !states.isEmpty { used.append("state") }
         if backends != nil { used.append("backend") }
         if !reasons.isEmpty { used.append("reason") }
+        if segment != nil { used.append("segment") }
         if collapseID != nil { used.append("collapse_id") }
         if !keys.isEmpty { used.append("key") }
         return used.isEmpty ? "all" : used.joined(separator: ",")

@@ -38,6 +38,10 @@ struct DeliveryWriter {
         }
         writer.name("expires_at")
         RFC3339.write(now.wall(delivery.expiresAt), to: &writer)
+        if let endedAt = delivery.endedAt {
+            writer.name("state_at")
+            RFC3339.write(now.wall(endedAt), to: &writer)
+        }
         writer.name("attempts")
         writer.beginArray()
         if !delivery.attemptLog.isEmpty { writer.raw(delivery.attemptLog) }
@@ -49,10 +53,11 @@ struct DeliveryWriter {
         writer.endObject()
     }
 
-    /// Writes a delivery with what identifies it outside of its notification.
-    func write(_ found: FoundDelivery, for caller: Caller, to writer: inout JSONWriter) {
+    /// Writes a delivery with what identifies it outside of its notification; `campaign` is the name of its campaign.
+    func write(_ found: FoundDelivery, campaign: String?, for caller: Caller, to writer: inout JSONWriter) {
         write(found.delivery, place: found.shownPlace, to: &writer) { writer in
             writer.field("notification", found.shownID.description)
+            writer.field("campaign_name", campaign)
             writer.name("created_at")
             RFC3339.write(now.wall(found.record.acceptedAt), to: &writer)
             if !found.caller.isEmpty { writer.field("caller", found.caller) }

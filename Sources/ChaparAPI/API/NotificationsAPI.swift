@@ -42,11 +42,14 @@ package struct NotificationsAPI: AcceptingAPI {
     }
 
     package func lookUp(_ draft: inout Draft, _ scope: RequestScope) async throws(StoreError) {
-        if draft.notification.audienceRequest != nil {
-            try await AudienceLookup(state, scope).lookUp(&draft.notification, &draft.issues)
-        } else {
-            try await draft.notification.lookUp(in: state.devices, &draft.issues)
+        guard draft.notification.audienceRequest != nil else {
+            return try await draft.notification.lookUp(in: state.devices, &draft.issues)
         }
+        try await AudienceLookup(state, scope).lookUp(&draft.notification, &draft.issues)
+        guard let test = draft.notification.campaign.test else { return }
+        // A test tells of every mistake that the campaign would have.
+        intake(scope).checkTest(draft.notification, &draft.issues)
+        if draft.issues.isEmpty { try await draft.notification.become(test, in: state.devices, &draft.issues) }
     }
 
     /// Returns the answer to a dry run for an audience, which checks everything, counts it and sends nothing.
@@ -56,7 +59,8 @@ package struct NotificationsAPI: AcceptingAPI {
         var issues = draft.issues
         let warnings = intake(scope).warnings(about: notification, to: audience, of: preview.count, &issues)
         guard issues.isEmpty else { throw Problem(issues) }
-        return EnqueueReply(body: preview.answer(warnings), isPreview: true)
+        let payloads = SamplePayloads(notification, scope.snapshot.gateway(for: scope.caller))
+        return EnqueueReply(body: preview.answer(warnings, payloads), isPreview: true)
     }
 
     private func intake(_ scope: RequestScope) -> NotificationIntake {
@@ -76,6 +80,8 @@ package struct NotificationsAPI: AcceptingAPI {
         var campaign: CampaignWrite?
         let accepted: NotificationIntake.Enqueued
         if draft.notification.audienceRequest != nil {
+            // A test that is right is no audience any more.
+            guard draft.notification.campaign.test == nil else { throw Problem(issues) }
             guard let (new, answer) = intake.checkCampaign(draft.notification, body, &issues) else {
                 throw Problem(issues)
             }

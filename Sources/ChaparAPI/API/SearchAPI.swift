@@ -15,6 +15,8 @@ package struct SearchAPI: Sendable {
     private static let largestPage = 200
     /// The most deliveries that one request reads.
     static let mostRows = 100_000
+    /// The number of deliveries for which the search of one part of the store counts, whatever it reads.
+    private static let rowsOfLook = 100
     /// The most groups of an answer with counts.
     private static let mostGroups = 1_000
     /// The number of last messages of a user.
@@ -76,11 +78,15 @@ package struct SearchAPI: Sendable {
         )
         try filter.requireSpan()
         let page = try await page(filter, scope, onePerNotification: false)
+        let names = try await campaignNames(page.found)
         let (shown, now) = (DeliveryWriter(state, scope.caller), state.clock.reading)
         return audited(filter, scope, capacity: 768 * page.found.count) { writer in
             writer.name("items")
             writer.beginArray()
-            for found in page.found { shown.write(found, for: scope.caller, to: &writer) }
+            for found in page.found {
+                let campaign = found.record.partOf.flatMap { names[$0.campaign] }
+                shown.write(found, campaign: campaign, for: scope.caller, to: &writer)
+            }
             writer.endArray()
             write(page, of: filter, at: now, to: &writer)
         }
@@ -267,10 +273,22 @@ package struct SearchAPI: Sendable {
         var page = FoundPage()
         do throws(StoreError) {
             let filter = try await filter.findingCampaigns(state.store.abilities.campaigns)
+            let read = Atomic(0)
+            var looks = 0
             for var look in filter.looks(now, before: before, onePerNotification: onePerNotification) {
+                let rows = Self.mostRows - read.load(ordering: .relaxed) - Self.rowsOfLook * looks
+                // The rest is searched from here on.
+                guard rows > 0 else {
+                    page.next = look.before
+                    break
+                }
+                looks += 1
                 look.limit = limit - page.found.count
-                look.rows = Self.mostRows
-                let part = try await search.search(look) { filter.wants($0, for: caller) && isTaken($0) }
+                look.rows = rows
+                let part = try await search.search(look) { found in
+                    read.add(1, ordering: .relaxed)
+                    return filter.wants(found, for: caller) && isTaken(found)
+                }
                 page.found += part.found
                 page.next = part.next
                 if part.next != nil || page.found.count >= limit { break }
@@ -283,6 +301,9 @@ package struct SearchAPI: Sendable {
                     let start = try await search.indexedFrom()
                     let indexed = start > 0 ? NotificationID(rawValue: start).time : nil
                     page.lookedBackTo = [page.lookedBackTo, indexed].compactMap(\.self).max()
+                }
+                if let last = filter.campaignsReadTo {
+                    page.lookedBackTo = [page.lookedBackTo, last.time].compactMap(\.self).max()
                 }
             }
         } catch {
@@ -325,6 +346,20 @@ package struct SearchAPI: Sendable {
                 return first == found.delivery.id
             }
         }
+    }
+
+    /// Returns the names of the campaigns of deliveries, by the campaigns' numbers.
+    private func campaignNames(_ found: [FoundDelivery]) async throws(Problem) -> [Int64: String] {
+        guard let campaigns = state.store.abilities.campaigns else { return [:] }
+        var names: [Int64: String] = [:]
+        do throws(StoreError) {
+            for id in Set(found.compactMap { $0.record.partOf?.campaign }) {
+                names[id] = try await campaigns.campaign(NotificationID(rawValue: id))?.name
+            }
+        } catch {
+            throw Problem(error)
+        }
+        return names
     }
 
     private func notifications(_ found: [FoundDelivery]) async throws(Problem) -> [Listed] {

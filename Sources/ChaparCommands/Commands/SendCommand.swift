@@ -104,7 +104,14 @@ struct SendCommand: AsyncParsableCommand {
         if let app = gateway.app { base["app"] = .string(app) }
         if audience.isAudience(backend: message.backend), input == nil {
             for (name, value) in try campaign.members { base[name] = value }
-            return try await CampaignSending(client: gateway.requiredClient(), form: form, wait: wait ?? 0).send(base)
+            let isTest = !campaign.testDevices.isEmpty
+            let sending = try CampaignSending(
+                client: gateway.requiredClient(),
+                form: form,
+                wait: wait ?? (isTest ? 10 : 0),
+                isTest: isTest
+            )
+            return try await sending.send(base)
         }
         let sender = try await sender()
         let tally = SendTally()

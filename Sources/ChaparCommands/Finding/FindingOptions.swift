@@ -25,6 +25,9 @@ struct FindingOptions: ParsableArguments {
     @Option(help: "Reasons of the last attempt, divided by commas.")
     var reason: String?
 
+    @Option(help: "Messages to audiences whose rule names this segment.")
+    var segment: String?
+
     @Option(help: "API keys that sent them, divided by commas.")
     var key: String?
 
@@ -41,7 +44,8 @@ struct FindingOptions: ParsableArguments {
     func filters(_ gateway: GatewayAddress) throws -> [(name: String, value: String)] {
         [
             ("user", user), ("device", device), ("reference", reference), ("id", id), ("state", state),
-            ("app", gateway.app), ("backend", backend), ("reason", reason), ("key", key), ("collapse_id", collapseID),
+            ("app", gateway.app), ("backend", backend), ("reason", reason), ("segment", segment), ("key", key),
+            ("collapse_id", collapseID),
             ("since", try since.map { try PersonTime.text($0, .past, option: "--since") }),
             ("until", try until.map { try PersonTime.text($0, .past, option: "--until") }),
         ].compactMap { name, value in value.map { (name, $0) } }

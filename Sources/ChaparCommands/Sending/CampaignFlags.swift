@@ -11,6 +11,12 @@ struct CampaignFlags: ParsableArguments {
     @Option(help: "failures, or all: the attempts and events of accepted deliveries too. Default: failures.")
     var keep: Keep?
 
+    @Option(
+        name: .customLong("test-device"),
+        help: "Only a test: the message goes to this device of the registry, and there is no campaign. Repeat it."
+    )
+    var testDevices: [String] = []
+
     /// The part of accepted deliveries that is kept, as an argument.
     enum Keep: String, ExpressibleByArgument, CaseIterable {
         case failures, all
@@ -20,6 +26,7 @@ struct CampaignFlags: ParsableArguments {
     var given: String? {
         if name != nil { return "--name" }
         if keep != nil { return "--keep" }
+        if !testDevices.isEmpty { return "--test-device" }
         return pace.given
     }
 
@@ -30,6 +37,7 @@ struct CampaignFlags: ParsableArguments {
             members["name"] = name.map { .string($0) }
             members["keep"] = keep.map { .string($0.rawValue) }
             if pace.given != nil { members["pace"] = pace.json }
+            if !testDevices.isEmpty { members["test"] = ["devices": .texts(testDevices)] }
             return members
         }
     }

@@ -7,6 +7,8 @@ struct CampaignSending {
     let form: OutputForm
     /// The longest time to follow it, in seconds; 0 not to.
     let wait: Double
+    /// Whether the request is only the test of a campaign, to chosen devices.
+    let isTest: Bool
 
     /// Sends a request, prints its id, and follows it.
     func send(_ request: JSONObject) async throws {
@@ -21,6 +23,18 @@ struct CampaignSending {
         for warning in answer.json["warnings"]?.arrayValue ?? [] {
             Shell.complain("warning: \(warning["pointer"]?.words ?? ""): \(warning["detail"]?.words ?? "")")
         }
+        if isTest {
+            let tally: SendTally
+            do {
+                tally = try await follow(test: id)
+            } catch {
+                await client.close()
+                throw error
+            }
+            await client.close()
+            if tally.status != .success { throw tally.status }
+            return
+        }
         if wait > 0 {
             let campaign = try await CampaignFollower(client: client, id: id).follow(
                 atMost: .milliseconds(clamping: wait * 1_000)
@@ -32,6 +46,17 @@ struct CampaignSending {
             Shell.print("accepted \(id): \(GatewayProgram.current.name) campaigns show \(id) --watch")
         }
         await client.close()
+    }
+
+    /// Follows a test, and prints what became of each of its devices.
+    private func follow(test id: String) async throws -> SendTally {
+        let tally = SendTally()
+        let sender = GatewaySender(client, maximumWait: .milliseconds(clamping: wait * 1_000))
+        try await sender.follow([(line: 1, id: id)]) { [form] results in
+            tally.add(results)
+            for result in results { form.isJSON ? Shell.print(result.json) : Shell.print(result.text) }
+        }
+        return tally
     }
 }
 

@@ -89,7 +89,7 @@ struct GatewaySender: MessageSender {
     }
 
     /// Waits for the ends of messages together, and reports the state of each by then.
-    private func follow(
+    func follow(
         _ accepted: [(line: Int, id: String)],
         _ report: @Sendable ([SendResult]) -> Void
     ) async throws {

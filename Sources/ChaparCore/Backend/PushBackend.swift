@@ -28,6 +28,13 @@ public protocol PushBackend: Sendable {
     /// Called before a notification is accepted, so it must be cheap for a small message.
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck
 
+    /// Returns the size of the message for one recipient beside the platform's limit.
+    ///
+    /// Nil where no limit is known, and for a recipient that it does not address. It encodes the message, without a
+    /// request to the platform. A caller asks it for a few recipients, such as the samples of a dry run, and never
+    /// before each send.
+    func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize?
+
     /// Whether a second copy of the notification does harm (a call that rings twice).
     ///
     /// Called when a gateway restarts and an earlier attempt may have been delivered; the same rule as
@@ -131,6 +138,8 @@ extension PushBackend {
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         PayloadCheck()
     }
+    /// Returns nil: no limit is known.
+    public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? { nil }
     /// Returns nil: the credential has no dates.
     public func credentialProblem(at now: Date) -> Refusal? { nil }
     /// Returns false: a second copy is only a nuisance.
@@ -422,4 +431,21 @@ public struct PayloadCheck: Sendable, Hashable {
         self.faults = faults
         self.warnings = warnings
     }
+}
+
+/// The size of an encoded message beside the most that its platform takes.
+public struct PayloadSize: Sendable, Hashable {
+    /// The bytes that count against ``limit``.
+    public var bytes: Int
+    /// The most bytes of a message, by the platform's documents or, where these are silent, the plugin's own bound.
+    public var limit: Int
+
+    /// Makes a size.
+    public init(bytes: Int, limit: Int) {
+        self.bytes = bytes
+        self.limit = limit
+    }
+
+    /// The bytes that are left; negative for a message that is too large.
+    package var room: Int { limit.subtracting(clamping: bytes) }
 }

@@ -220,12 +220,20 @@ package final class CampaignFanOut: Sendable {
         let plan = try await plan(for: target.audience, of: campaign.id, at: now)
         var window = try await CampaignWindow(of: campaign, through: end, atMost: most, plan, audiences)
         guard !isStopped else { return now }
-        let routing = state.snapshot.routing(of: campaign.app, within: target.backends)
+        let snapshot = state.snapshot
+        let routing = snapshot.routing(of: campaign.app, within: target.backends)
+        let hasReceipts = snapshot.configuration.receipts[campaign.app] != nil
+        let refusing = routing.backends(refusing: hasReceipts ? notification.withReceiptSample : notification)
         let parts: CampaignWindow.Parts
         do throws(RoutingTable.Failure) {
-            parts = try window.parts(of: campaign, notification, target.choice, routing, at: now) {
-                self.state.store.makeID(recipients: $0)
-            }
+            parts = try window.parts(
+                of: campaign,
+                notification,
+                target.choice,
+                routing,
+                refusing: refusing,
+                at: now
+            ) { self.state.store.makeID(recipients: $0) }
         } catch {
             // The configuration has lost the name since the campaign was accepted: an operator may bring it back.
             if campaign.pause(true, at: now, reason: "unknown_route"), try await write(campaign, load) {

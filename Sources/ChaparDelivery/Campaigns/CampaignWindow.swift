@@ -68,7 +68,8 @@ struct CampaignWindow {
         var enqueued = 0
     }
 
-    /// Makes the notifications of the window, each device with its plan; one without any counts as skipped.
+    /// Makes the notifications of the window, each device with its plan; one without any counts as skipped, and so does
+    /// one that is reached only by the backends in `refusing`, which would refuse the message.
     ///
     /// - Throws: The route's or the backend's name that the configuration no longer has.
     mutating func parts(
@@ -76,6 +77,7 @@ struct CampaignWindow {
         _ notification: PushNotification,
         _ choice: RoutingTable.Choice,
         _ routing: RoutingTable,
+        refusing: Set<String>,
         at now: Date,
         makeID: (Int) -> NotificationID
     ) throws(RoutingTable.Failure) -> Parts {
@@ -83,7 +85,7 @@ struct CampaignWindow {
         var parts = Parts()
         var open = Open()
         for subject in devices {
-            let found: RoutingTable.Routing
+            var found: RoutingTable.Routing
             do throws(RoutingTable.Failure) {
                 found = try routing.routing(for: subject.device, choice, uses)
             } catch {
@@ -92,6 +94,13 @@ struct CampaignWindow {
                 case .notAddressable, .noBackend, .ambiguous: skip(AudienceSkip.noToken.rawValue)
                 }
                 continue
+            }
+            if !refusing.isEmpty {
+                guard let rest = found.without(refusing) else {
+                    skip(AudienceSkip.messageRefused.rawValue)
+                    continue
+                }
+                found = rest
             }
             if !open.hasRoom(for: found) {
                 parts.add(&open, campaign, notification, now, makeID)

@@ -9,12 +9,21 @@ package struct CampaignTarget: Sendable, Hashable {
     package var choice: RoutingTable.Choice
     /// The backends that the sender's key may use, sorted; nil for all.
     package var backends: [String]?
+    /// The segments that the request's rule names, by which a search finds the campaign: ``audience`` has the rules of
+    /// segments in the place of their names.
+    package var segments: [String]
 
     /// Makes a target.
-    package init(_ audience: Audience, choice: RoutingTable.Choice, backends: [String]? = nil) {
+    package init(
+        _ audience: Audience,
+        choice: RoutingTable.Choice,
+        backends: [String]? = nil,
+        segments: [String] = []
+    ) {
         self.audience = audience
         self.choice = choice
         self.backends = backends?.sorted()
+        self.segments = segments
     }
 
     /// The stored form.
@@ -26,6 +35,7 @@ package struct CampaignTarget: Sendable, Hashable {
         case .backend(let name): object["backend"] = .string(name)
         }
         if let backends { object["backends"] = .array(backends.map { .string($0) }) }
+        if !segments.isEmpty { object["segments"] = .array(segments.map { .string($0) }) }
         return JSONValue.object(object).bytes
     }
 
@@ -36,6 +46,8 @@ package struct CampaignTarget: Sendable, Hashable {
         else { return nil }
         self.audience = read
         backends = value["backends"]?.arrayValue?.compactMap(\.stringValue)
+        // One of an older program: of its segments those with lists are known.
+        segments = value["segments"]?.arrayValue?.compactMap(\.stringValue) ?? read.rule.segments
         if let name = value["backend"]?.stringValue {
             choice = .backend(name)
         } else if let name = value["route"]?.stringValue {

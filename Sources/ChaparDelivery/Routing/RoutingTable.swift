@@ -41,6 +41,13 @@ package final class RoutingTable: Sendable {
         package let plans: [DeliveryPlan]
 
         init(plan: DeliveryPlan) { plans = [plan] }
+
+        /// Returns it without some backends; nil when no other is left.
+        func without(_ names: Set<String>) -> Routing? {
+            var plan = plan
+            plan.backends.removeAll { names.contains($0) }
+            return plan.backends.isEmpty ? nil : Routing(plan: plan)
+        }
     }
 
     let routes: [GatewayConfiguration.Route]
@@ -49,7 +56,7 @@ package final class RoutingTable: Sendable {
     /// also with the backend of the other environment after it.
     private let single: [(routing: Routing, forTokens: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
-    let priority: [TokenService]
+    package let priority: [TokenService]
     private let named: [String: any PushBackend]
 
     /// Makes a table.
@@ -154,6 +161,25 @@ package final class RoutingTable: Sendable {
         if let route = routes.first(where: { $0.name == name }) { return route }
         if name == "default" { return nil }
         throw .unknownRoute(nearest: Suggestion.nearest(to: name, among: routes.compactMap(\.name)))
+    }
+
+    /// Returns the backends that a choice names; nil for all of them, and for a name that does not exist.
+    package func backends(of choice: Choice) -> [String]? {
+        switch choice {
+        case .automatic: nil
+        case .backend(let name): [name]
+        case .route(let name): (try? route(name))?.plan.backends
+        }
+    }
+
+    /// Returns the backends whose check finds a fault in a message to a device: they would refuse it.
+    func backends(refusing notification: PushNotification) -> Set<String> {
+        Set(
+            order.filter { _, backend in
+                let form: Recipient.Form = backend.audience.services.isEmpty ? .device : .token
+                return !backend.check(notification, for: form).faults.isEmpty
+            }.map(\.name)
+        )
     }
 
     /// Returns a plan with the backends that fit; nil without any.

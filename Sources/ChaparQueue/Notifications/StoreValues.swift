@@ -84,8 +84,10 @@ public struct StoredDelivery: Sendable {
     public var expiresAt: Date
     /// The attempts, a JSON array without its brackets.
     public var attemptLog: [UInt8]
+    /// The time at which it came into its state, in the store's steady time; nil while it has not ended.
+    public var endedAt: Date?
 
-    /// Makes a delivery.
+    /// Makes a delivery that has not ended; of another one ``endedAt`` is set.
     public init(
         id: Int64,
         recipient: Recipient,

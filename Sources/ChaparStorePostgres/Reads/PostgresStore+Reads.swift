@@ -68,12 +68,15 @@ extension PostgresStore {
         return try await session(on: core.reader) { (db) throws(PostgresError) in
             let rows = try db.run(
                 """
-                SELECT d.id, d.state, d.attempts, d.due, d.claimed, n.expires, d.recipient, d.attempt_log, f.backend FROM (
-                    SELECT id, 0::smallint AS state, attempts, due, owner > 0 AS claimed, flow, recipient, attempt_log
+                SELECT d.id, d.state, d.attempts, d.due, d.claimed, n.expires, d.recipient, d.attempt_log, f.backend,
+                    d.changed
+                FROM (
+                    SELECT id, 0::smallint AS state, attempts, due, owner > 0 AS claimed, flow, recipient, attempt_log,
+                        NULL::bigint AS changed
                     FROM chapar.waiting WHERE notification = $1 AND id > $2
                     AND id < $1 + (SELECT count FROM chapar.notifications WHERE id = $1)
                     UNION ALL
-                    SELECT id, state, 0, 0, false, flow, recipient, attempt_log
+                    SELECT id, state, 0, 0, false, flow, recipient, attempt_log, changed
                     FROM chapar.results WHERE notification = $1 AND id > $2
                     AND id < $1 + (SELECT count FROM chapar.notifications WHERE id = $1)
                 ) AS d JOIN chapar.notifications n ON n.id = $1 JOIN chapar.flows f ON f.number = d.flow
@@ -93,7 +96,7 @@ extension PostgresStore {
                         due: due,
                         now: now
                     )
-                return StoredDelivery(
+                var delivery = StoredDelivery(
                     id: rows.integer(row, 0) ?? 0,
                     recipient: recipient,
                     state: state,
@@ -102,6 +105,8 @@ extension PostgresStore {
                     expiresAt: Date(millisecondsSince1970: rows.integer(row, 5) ?? 0),
                     attemptLog: rows.bytes(row, 7) ?? []
                 )
+                delivery.endedAt = rows.integer(row, 9).map { Date(millisecondsSince1970: $0) }
+                return delivery
             }
         }
     }

@@ -190,12 +190,12 @@ private struct DeliverySearch: Sendable {
         let rows = try db.run(
             """
             SELECT d.id, d.notification, d.state, d.attempts, d.due, d.claimed, d.recipient, d.attempt_log, f.backend,
-                h.acknowledged, h.resent
+                h.acknowledged, h.resent, d.changed
             FROM (
                 (SELECT id, notification, 0::smallint AS state, attempts, due, owner > 0 AS claimed, flow, recipient,
-                    attempt_log FROM chapar.waiting WHERE \(condition) ORDER BY id DESC LIMIT $3)
+                    attempt_log, NULL::bigint AS changed FROM chapar.waiting WHERE \(condition) ORDER BY id DESC LIMIT $3)
                 UNION ALL
-                (SELECT id, notification, state, 0, 0, false, flow, recipient, attempt_log FROM chapar.results
+                (SELECT id, notification, state, 0, 0, false, flow, recipient, attempt_log, changed FROM chapar.results
                     WHERE \(condition) AND changed >= \(Marks.value(of: .notifications))
                     ORDER BY id DESC LIMIT $3)
             ) AS d JOIN chapar.flows f ON f.number = d.flow
@@ -235,6 +235,7 @@ private struct DeliverySearch: Sendable {
                 caller: head.caller,
                 collapseID: head.collapseID
             )
+            found.delivery.endedAt = rows.integer(row, 11).map { Date(millisecondsSince1970: $0) }
             if state.isDead { (found.isAcknowledged, found.isResent) = (rows.bool(row, 9), rows.bool(row, 10)) }
             all.append(found)
         }

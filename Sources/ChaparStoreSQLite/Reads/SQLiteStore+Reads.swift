@@ -34,7 +34,8 @@ extension SQLiteStore {
                 guard let delivery = try ArchivedDelivery.find(id.rawValue, in: try blocks.bytes(0)) else { continue }
                 let flow = try db.statement("SELECT backend FROM flows WHERE number = ?1")
                 flow.bind(1, delivery.flow)
-                return Archived(delivery: delivery, backend: try flow.next() ? try flow.text(0) : "")
+                let endedAt = try? blocks.date(1)
+                return Archived(delivery: delivery, backend: try flow.next() ? try flow.text(0) : "", endedAt: endedAt)
             }
             return nil
         }
@@ -43,6 +44,8 @@ extension SQLiteStore {
     private struct Archived {
         var delivery: ArchivedDelivery
         var backend: String
+        /// The time at which its block was written: that of the commit in which it ended.
+        var endedAt: Date?
 
         var notification: StoredNotification? {
             NotificationRecord(encoded: delivery.record).map { record in
@@ -59,7 +62,7 @@ extension SQLiteStore {
 
         var stored: StoredDelivery? {
             Recipient(storedForm: String(decoding: delivery.recipient, as: UTF8.self)).map { recipient in
-                StoredDelivery(
+                var stored = StoredDelivery(
                     id: delivery.id,
                     recipient: recipient,
                     state: delivery.state,
@@ -68,6 +71,8 @@ extension SQLiteStore {
                     expiresAt: Date(millisecondsSince1970: delivery.expires),
                     attemptLog: delivery.attemptLog ?? []
                 )
+                stored.endedAt = endedAt
+                return stored
             }
         }
     }
@@ -139,7 +144,7 @@ extension SQLiteStore {
         try await read { db in
             let rows = try db.statement(
                 """
-                SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.attempt_log, f.backend
+                SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.attempt_log, f.backend, d.changed
                 FROM deliveries d LEFT JOIN flows f ON f.number = d.flow
                 WHERE d.id > ?1 AND d.id >= ?2
                 AND d.id < ?2 + (SELECT count FROM deliveries WHERE id = ?2 AND head IS NULL)
@@ -155,17 +160,18 @@ extension SQLiteStore {
                     throw rows.damage(5, "a recipient")
                 }
                 let state = try rows.state(1, attempts: 2, due: 3, now: now)
-                found.append(
-                    StoredDelivery(
-                        id: try rows.integer(0),
-                        recipient: recipient,
-                        state: state,
-                        backend: try rows.text(7),
-                        dueAt: state.isFinal ? nil : try rows.date(3),
-                        expiresAt: try rows.date(4),
-                        attemptLog: try rows.bytes(6)
-                    )
+                var delivery = StoredDelivery(
+                    id: try rows.integer(0),
+                    recipient: recipient,
+                    state: state,
+                    backend: try rows.text(7),
+                    dueAt: state.isFinal ? nil : try rows.date(3),
+                    expiresAt: try rows.date(4),
+                    attemptLog: try rows.bytes(6)
                 )
+                // A damaged time costs the time, not the delivery.
+                if state.isFinal { delivery.endedAt = try? rows.date(8) }
+                found.append(delivery)
             }
             return found
         }

@@ -223,7 +223,8 @@ struct SearchReader {
         (self.db, self.look, self.memory, self.isWanted) = (db, look, memory, isWanted)
         rows = try db.statement(
             """
-            SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.attempt_log, f.backend, d.head
+            SELECT d.id, d.state, d.attempts, d.due, d.expires, d.recipient, d.attempt_log, f.backend, d.head,
+                d.changed
             FROM deliveries d LEFT JOIN flows f ON f.number = d.flow
             WHERE d.id < ?1 AND d.id >= ?2 ORDER BY d.id DESC
             """
@@ -301,7 +302,7 @@ struct SearchReader {
         defer { blocks.reset() }
         while try blocks.next() {
             guard let archived = try ArchivedDelivery.find(number, in: try blocks.bytes(0)) else { continue }
-            return try self.archived(archived)
+            return try self.archived(archived, at: try? blocks.date(1))
         }
         return memory.deliveries[number]
     }
@@ -323,10 +324,10 @@ struct SearchReader {
             var delivery: FoundDelivery?
             if id == next { delivery = try row() }
             if archived == next {
-                let record = archive.pop()
+                let (record, endedAt) = archive.pop()
                 if id != next {
                     guard let read = ArchivedDelivery(record) else { throw ArchivedDelivery.damage }
-                    delivery = try self.archived(read)
+                    delivery = try self.archived(read, at: endedAt)
                 }
             }
             if inMemory.last == next {
@@ -382,7 +383,7 @@ struct SearchReader {
             now: memory.now
         )
         if !state.isFinal, memory.claimed.contains(id) { state = .sending }
-        let stored = StoredDelivery(
+        var stored = StoredDelivery(
             id: id,
             recipient: recipient,
             state: state,
@@ -391,6 +392,8 @@ struct SearchReader {
             expiresAt: try rows.date(4),
             attemptLog: rows.isNull(6) ? [] : try rows.bytes(6)
         )
+        // A damaged time costs the time, not the delivery.
+        if state.isFinal { stored.endedAt = try? rows.date(9) }
         let delivery = FoundDelivery(
             stored,
             of: NotificationID(rawValue: head),
@@ -401,7 +404,11 @@ struct SearchReader {
         return try marked(delivery)
     }
 
-    private mutating func archived(_ archived: ArchivedDelivery) throws(StoreError) -> FoundDelivery? {
+    /// Returns a delivery of the archive, whose block was written at a time.
+    private mutating func archived(
+        _ archived: ArchivedDelivery,
+        at endedAt: Date?
+    ) throws(StoreError) -> FoundDelivery? {
         guard let record = NotificationRecord(encoded: archived.record),
             let recipient = Recipient(storedForm: String(decoding: archived.recipient, as: UTF8.self))
         else { throw ArchivedDelivery.damage }
@@ -410,7 +417,7 @@ struct SearchReader {
             backends[archived.flow] = try flows.next() ? try flows.text(0) : ""
             flows.reset()
         }
-        let stored = StoredDelivery(
+        var stored = StoredDelivery(
             id: archived.id,
             recipient: recipient,
             state: archived.state,
@@ -419,6 +426,7 @@ struct SearchReader {
             expiresAt: Date(millisecondsSince1970: archived.expires),
             attemptLog: archived.attemptLog ?? []
         )
+        stored.endedAt = endedAt
         let delivery = FoundDelivery(
             stored,
             of: NotificationID(rawValue: archived.id),
@@ -448,13 +456,13 @@ private struct ArchiveCursor {
     private let from, before: Int64
     /// The highest number of the next block; nil when none is left.
     private var nextLast: Int64?
-    /// Packed deliveries with their numbers, in ascending order.
-    private var gathered: [(id: Int64, record: [UInt8])] = []
+    /// Packed deliveries with their numbers and the times of their blocks, in ascending order of the numbers.
+    private var gathered: [(id: Int64, record: [UInt8], at: Date?)] = []
 
     init(_ db: Database, from: Int64, before: Int64) throws(StoreError) {
         blocks = try db.statement(
             """
-            SELECT last, first, packed FROM archive INDEXED BY archived
+            SELECT last, first, packed, at FROM archive INDEXED BY archived
             WHERE last >= ?1 AND last <= ?2 AND first < ?3 ORDER BY last DESC
             """
         )
@@ -468,10 +476,11 @@ private struct ArchiveCursor {
     /// Returns the number of the next delivery; nil at the end.
     mutating func top() throws(StoreError) -> Int64? {
         while let last = nextLast, gathered.last.map({ $0.id <= last }) ?? true {
+            let at = try? blocks.date(3)
             for record in try ArchivedDelivery.records(of: try blocks.bytes(2)) {
                 var input = record[...]
                 guard let id = input.unpackNumber() else { throw ArchivedDelivery.damage }
-                if id >= from, id < before { gathered.append((id, record)) }
+                if id >= from, id < before { gathered.append((id, record, at)) }
             }
             gathered.sort { $0.id < $1.id }
             nextLast = try blocks.next() ? try blocks.integer(0) : nil
@@ -480,5 +489,8 @@ private struct ArchiveCursor {
     }
 
     /// Removes the next delivery; ``top()`` returned its number.
-    mutating func pop() -> [UInt8] { gathered.popLast()?.record ?? [] }
+    mutating func pop() -> (record: [UInt8], at: Date?) {
+        let last = gathered.popLast()
+        return (last?.record ?? [], last?.at)
+    }
 }

@@ -33,6 +33,13 @@ extension BackendConformance {
             run: findsNoFault
         ),
         Check(
+            "counts the bytes of a message as its check does",
+            source: "PushBackend.payloadSize(of:for:)",
+            why: "A dry run shows the size beside the limit, and callers shorten their texts by it.",
+            needs: [.payloadLimit],
+            run: countsBytes
+        ),
+        Check(
             "never lets out a message that is too large",
             source: "PushBackend.check(_:for:)",
             why: "The caller hears of it with 422; after acceptance it is too late to change the message.",
@@ -103,6 +110,21 @@ extension BackendConformance {
         let notification = subject.request(0..<1).notification
         let check = subject.backend.check(notification, for: subject.recipient(0).form)
         try expect(check.faults.isEmpty, "a small message has faults: \(check.faults.map(\.detail))")
+    }
+
+    private static func countsBytes(_ subject: Subject) async throws {
+        guard let limit = subject.payloadLimit else { return }
+        let addressee = Addressee(subject.recipient(0))
+        for (request, isLarge) in [(subject.request(0..<1), false), (subject.large(limit), true)] {
+            // A platform without a limit has no size.
+            guard let size = subject.backend.payloadSize(of: request.notification, for: addressee) else { return }
+            let words = "a message of \(isLarge ? "more than \(limit)" : "few") bytes"
+            try expect(size.bytes > 0, "\(words) has no bytes")
+            try expect(
+                (size.bytes > size.limit) == isLarge,
+                "\(words) counts as \(size.bytes) of \(size.limit)"
+            )
+        }
     }
 
     private static func refusesLarge(_ subject: Subject) async throws {

@@ -9,7 +9,8 @@ enum ModelFault: String, Sendable, CaseIterable {
     case oddKind, noAudience, refusesTopics, checksAgain, noWindow
     case reportsNobody, reportsTwice, reportsOneTooFew, reportsStrangers, dropsBeyondLimit, hasNoID, refusesReplays
     case newIDs, mixesSends, sendsDryRuns
-    case blamesMessage, killsForeignTokens, takesAnybody, findsFaults, passesLarge, leaksTokens, leaksSecrets, logsTexts
+    case blamesMessage, killsForeignTokens, takesAnybody, findsFaults, miscounts, passesLarge, leaksTokens, leaksSecrets
+    case logsTexts
     case waitsForEver, refusesLost, takesNonsense, doubtsUnsent, callsRepeatsHarmless, seesNoOutage, cannotDiagnose
     case forgetsCancelled, hangsWhenCancelled, goesOnAfterShutdown, cannotShutDownTwice, goesOnInShutdown, watchesOn
     case knowsNobody
@@ -39,6 +40,7 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .killsForeignTokens: "refuses a recipient that it cannot address"
         case .takesAnybody: "refuses every form and service"
         case .findsFaults: "finds no fault"
+        case .miscounts: "counts the bytes"
         case .passesLarge: "never lets out"
         case .leaksTokens, .leaksSecrets, .logsTexts: "shows no token"
         case .waitsForEver: "ends a send by its deadline"

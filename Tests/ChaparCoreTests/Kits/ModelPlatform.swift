@@ -77,6 +77,11 @@ final class ModelBackend: PushBackend {
         return PayloadCheck(faults: [Finding(pointer: "#/content/body", code: "too_large", detail: "too large")])
     }
 
+    func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        let bytes = notification.body?.resolved(for: addressee.language).utf8.count ?? 0
+        return PayloadSize(bytes: has(.miscounts) ? 1 : bytes, limit: Self.limit)
+    }
+
     var health: BackendHealth {
         let isUp = has(.seesNoOutage) || platform.state.withLock { $0.disturbance != .unreachable }
         return isUp ? BackendHealth() : BackendHealth(status: .down, detail: "nothing answers")

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import ChaparComposition
 import ChaparCore
 import ChaparQueue
 import ChaparStoreContract
@@ -231,6 +232,140 @@ struct APIAudienceTests {
         #expect(long.errors == ["#/pace/over over_beyond_ttl"], "\(long.text)")
         let slow = try await paced(#"{"per_minute":1}"#)
         #expect(slow.json["warnings"]?.arrayValue?.map { $0["code"] } == ["pace_beyond_ttl"], "\(slow.text)")
+        #expect(harness.store.accepted.isEmpty)
+    }
+
+    @Test("A dry run has the size of each sample's message, its platform's limit and what is found in it")
+    func payloads() async throws {
+        var ios = StubBackend.ios
+        ios.size = { notification, addressee in
+            guard case .token(let token) = addressee.recipient, !notification.isDryRun else { return nil }
+            let text = notification.title?.resolved(for: addressee.language) ?? ""
+            return PayloadSize(bytes: text.utf8.count + token.value.utf8.count, limit: 40)
+        }
+        ios.finding = { notification in
+            guard notification.image != nil else { return PayloadCheck() }
+            return PayloadCheck(warnings: [Finding(pointer: "#/content/image", code: "dropped", detail: "No picture.")])
+        }
+        let harness = APIHarness(backends: [ios, .android])
+        let now = harness.time.now
+        for (name, locale, service) in [
+            ("a", "fa", TokenService.iOSAPNs), ("b", "en", .iOSAPNs), ("c", "en", .androidFirebase),
+        ] {
+            var device = Device(id: name, createdAt: now)
+            (device.tags, device.locale) = (["news"], locale)
+            device.tokens = [RegisteredToken(DeviceToken("tok-\(name)", service: service), registeredAt: now)]
+            _ = try await harness.devices.put([device])
+        }
+        let reply = try await harness.post(
+            #"{"to":{"tags":{"all":["news"]}},"content":{"title":{"fa":"سلام","default":"Hi"},"image":"https://a.b/c"},"#
+                + #""options":{"dry_run":true}}"#
+        )
+        #expect(reply.status == 200, "\(reply.text)")
+        let warnings: JSONValue = [["pointer": "#/content/image", "code": "dropped", "detail": "No picture."]]
+        var payloads: [String: JSONValue] = [:]
+        for sample in reply.json["samples"]?.arrayValue ?? [] {
+            payloads[sample["device"]?.stringValue ?? ""] = sample["payloads"]
+        }
+        #expect(payloads["a"] == [["backend": "ios", "bytes": 13, "limit": 40, "warnings": warnings]], "\(reply.text)")
+        #expect(payloads["b"] == [["backend": "ios", "bytes": 7, "limit": 40, "warnings": warnings]])
+        #expect(payloads["c"] == [["backend": "android", "warnings": []]])
+    }
+
+    @Test("A message that one backend would refuse is refused where no other could take it, and else a warning")
+    func refusedByOne() async throws {
+        func finding(_ wanted: String) -> @Sendable (PushNotification) -> PayloadCheck {
+            { notification in
+                let title = notification.title?.resolved(for: nil)
+                guard title == wanted || title == "none" else { return PayloadCheck() }
+                let fault = Finding(pointer: "#/content/body", code: "missing_body", detail: "Give it.")
+                return PayloadCheck(faults: [fault])
+            }
+        }
+        var (ios, android) = (StubBackend.ios, StubBackend.android)
+        (ios.finding, android.finding) = (finding("android"), finding("ios"))
+        let routes = ["ios", "android"].map { GatewayConfiguration.Route(name: $0, plan: DeliveryPlan([$0])) }
+        for (title, more, isTaken, warnings) in [
+            ("both", "", true, 0), ("ios", "", true, 1), ("none", "", false, 0),
+            ("ios", #","route":"ios""#, true, 0), ("ios", #","route":"android""#, false, 0),
+        ] {
+            let harness = APIHarness(backends: [ios, android]) { $0.routes = routes }
+            let reply = try await harness.post(
+                #"{"to":{"tags":{"all":["news"]}},"content":{"title":"\#(title)"}\#(more)}"#
+            )
+            #expect(reply.status == (isTaken ? 202 : 422), "\(title)\(more): \(reply.text)")
+            let found = reply.json["warnings"]?.arrayValue?.filter { $0["code"] == "missing_body" } ?? []
+            #expect(found.count == warnings, "\(title)\(more): \(reply.text)")
+            if !isTaken { #expect(Set(reply.errors) == ["#/content/body missing_body"], "\(reply.text)") }
+        }
+        let strict = APIHarness(backends: [ios, android]) { $0.queue.payloadCheck = .strict }
+        let reply = try await strict.post(#"{"to":{"tags":{"all":["news"]}},"content":{"title":"ios"}}"#)
+        #expect(reply.errors == ["#/content/body missing_body"], "\(reply.text)")
+    }
+
+    @Test("A test goes to its devices alone, at once and as the campaign's message would, and makes no campaign")
+    func test() async throws {
+        let harness = try await harness()
+        let reply = try await harness.post(
+            #"{"to":{"tags":{"all":["news"]},"exclude":{"tag":"x"}},"content":{"title":"Sale"},"name":"spring","#
+                + #""pace":{"per_minute":60},"keep":"all","reference":"r1","#
+                + #""options":{"send_at":"2027-02-01T00:00:00Z","ttl":2000000,"list":"offers","collapse_id":"c"},"#
+                + #""test":{"devices":["phone-1","phone-7","phone-1"]}}"#
+        )
+        #expect(reply.status == 202, "\(reply.text)")
+        #expect(reply.json["status"] == "queued")
+        #expect(reply.json["recipients"] == ["count": 2, "exact": true])
+        let sent = try #require(harness.store.accepted.first)
+        #expect(harness.store.accepted.count == 1)
+        #expect(sent.recipients == [.device("phone-1"), .device("phone-7")])
+        #expect(sent.users == ["user-1", "user-7"])
+        #expect(sent.record.plans.map(\.backends) == [["ios"], ["android"]])
+        #expect(sent.dueAt == nil && sent.record.partOf == nil)
+        #expect(sent.record.reference == "r1" && sent.collapseID == "c")
+        let stored = try JSONValue(parsing: sent.record.content)
+        #expect(stored["content"]?["title"] == "Sale")
+        #expect(stored["options"]?["send_at"] == nil && stored["options"]?["ttl"] == 2_000_000, "\(stored)")
+        #expect(try NotificationContent.decode(sent.record.content).sendAt == nil)
+    }
+
+    @Test("A test is refused for its own mistakes, and for those that its campaign would have")
+    func testMistakes() async throws {
+        let harness = APIHarness(apps: ["android": AppName(rawValue: "other")])
+        let now = harness.time.now
+        func register(_ name: String, _ app: AppName, _ service: TokenService) async throws {
+            var device = Device(id: app.key(name), createdAt: now)
+            device.tags = ["news"]
+            device.tokens = [RegisteredToken(DeviceToken("t-\(name)", service: service), registeredAt: now)]
+            _ = try await harness.devices.put([device])
+        }
+        try await register("mine", .default, .iOSAPNs)
+        try await register("theirs", AppName(rawValue: "other"), .androidFirebase)
+        let many = (0...CampaignTest.mostDevices).map { "\"d-\($0)\"" }.joined(separator: ",")
+        let news = #"{"tags":{"all":["news"]}}"#
+        for (to, more, errors) in [
+            (news, #""test":{"devices":["mine","theirs"]}"#, ["#/test/devices/1 unknown_device"]),
+            (news, #""test":{"devices":["mine","mine","gone"]}"#, ["#/test/devices/2 unknown_device"]),
+            (news, #""test":{"devices":["other/theirs"]}"#, ["#/test/devices/0 unknown_device"]),
+            (news, #""test":{}"#, ["#/test/devices missing"]),
+            (news, #""test":{"devices":[]}"#, ["#/test/devices audience_empty"]),
+            (news, #""test":{"devices":["mine"],"users":["a"]}"#, ["#/test/users unknown_field"]),
+            (news, #""test":{"devices":[\#(many)]}"#, ["#/test/devices too_many_recipients"]),
+            (
+                news, #""test":{"devices":["mine"]},"options":{"dry_run":true}"#, ["#/test dry_run_and_test"]
+            ),
+            (
+                news, #""test":{"devices":["mine"]},"pace":{"over":60},"options":{"ttl":5}"#,
+                [
+                    "#/pace/over over_beyond_ttl"
+                ]
+            ),
+            (#"{"segment":"gone"}"#, #""test":{"devices":["mine"]}"#, ["#/to/segment unknown_segment"]),
+            (#"{"devices":["mine"]}"#, #""test":{"devices":["mine"]}"#, ["#/test audience_only"]),
+        ] as [(String, String, [String])] {
+            let body = #"{"app":"default","to":\#(to),"content":{"title":"x"},\#(more)}"#
+            let reply = try await harness.post(body)
+            #expect(reply.status == 422 && reply.errors == errors, "\(more): \(reply.text)")
+        }
         #expect(harness.store.accepted.isEmpty)
     }
 

@@ -104,7 +104,9 @@ struct APICampaignTests {
                 .get,
                 "/v1/notifications/\(id)/deliveries?limit=1000"
             )
-            #expect(page.json["items"]?.arrayValue?.count == min(1_000, count - muted))
+            let items = page.json["items"]?.arrayValue ?? []
+            #expect(items.count == min(1_000, count - muted))
+            #expect(items.allSatisfy { $0["attempts"] == [] && $0["state_at"] != nil }, "keep: failures has the time")
             let events = try await gateway.state.store.events(after: 0, limit: 10_000, wait: .zero)
                 .compactMap { try? JSONValue(parsing: $0.json) }
             #expect(events.allSatisfy { $0["type"]?.stringValue != "delivery.accepted_by_platform" }, "keep: failures")
@@ -355,6 +357,7 @@ struct APICampaignTests {
             let all = try await get("/v1/deliveries?id=\(id)")["items"]?.arrayValue ?? []
             #expect(all.allSatisfy { $0["notification"]?.stringValue == id })
             #expect(all.compactMap { $0["delivery"]?.integerValue }.sorted() == [0, 1, 2, 3, 4, 5])
+            #expect(all.allSatisfy { $0["state_at"] != nil })
             for query in ["device=device-4", "user=ali"] {
                 let items = try await get("/v1/deliveries?\(query)")["items"]?.arrayValue ?? []
                 #expect(items.map { $0["recipient"]?.stringValue } == ["device:device-4"], "\(query)")
@@ -378,6 +381,110 @@ struct APICampaignTests {
             #expect(own.map { $0["id"]?.stringValue } == [new], "it is none of the campaign")
             let campaign = try await Self.show(gateway, id)
             #expect(campaign["audience"]?["enqueued"] == 6)
+        }
+    }
+
+    @Test("is found by a segment that its rule names, with its name", arguments: EmbeddedGateway.Kind.allCases)
+    func foundBySegment(kind: EmbeddedGateway.Kind) async throws {
+        try await EmbeddedGateway.run(kind, [.init(name: "ios", backend: Self.backend())]) { gateway in
+            try await Self.register(2, gateway.state.devices)
+            for (name, rule) in [
+                ("readers", #"{"tag":"news"}"#), ("inner", #"{"segment":"readers"}"#), ("other", #"{"tag":"news"}"#),
+            ] {
+                let body = #"{"rule":\#(rule)}"#
+                let put = try await APIHarness.send(gateway.responder, .put, "/v1/segments/\(name)", body)
+                #expect(put.status == 201, "\(put.text)")
+            }
+            var ids: [String] = []
+            for (to, more) in [
+                (#"{"segment":"readers"}"#, #","name":"weekly""#),
+                (#"{"audience":{"all":[{"tag":"news"},{"any":[{"segment":"readers"},{"segment":"other"}]}]}}"#, ""),
+                (#"{"segment":"inner"}"#, ""), (#"{"tags":{"any":["news"]},"exclude":{"segment":"readers"}}"#, ""),
+                (#"{"devices":["device-1"]}"#, ""),
+            ] {
+                let sent = try await Self.post(gateway, to, more)
+                ids.append(try #require(sent.json["id"]?.stringValue, "\(sent.text)"))
+            }
+            for id in ids.prefix(4) { try await Self.follow(gateway, id, until: Self.isOver) }
+            let since = "since=2020-01-01T00:00:00Z"
+            for (query, wanted) in [
+                ("segment=readers", ids[..<2]), ("segment=other", ids[1..<2]), ("segment=inner", ids[2..<3]),
+                ("segment=readers&id=\(ids[1]),\(ids[4])", ids[1..<2]), ("segment=gone", []),
+                ("segment=readers&app=default&limit=1", ids[1..<2]),
+            ] as [(String, ArraySlice<String>)] {
+                let listed = try await Self.get(gateway, "/v1/notifications?\(query)&\(since)")
+                #expect(Self.texts(listed, "id") == wanted.reversed(), "\(query): \(listed)")
+                let found = try await Self.get(gateway, "/v1/deliveries?\(query)&\(since)")
+                #expect(Set(Self.texts(found, "notification")) == Set(wanted), "\(query): \(found)")
+            }
+            let weekly = try await Self.get(gateway, "/v1/deliveries?segment=readers&id=\(ids[0])&\(since)")
+            #expect(Self.texts(weekly, "campaign_name") == ["weekly", "weekly"], "\(weekly)")
+            let ofDevice = try await Self.get(gateway, "/v1/deliveries?device=device-1")
+            #expect(Self.texts(ofDevice, "campaign_name") == ["weekly"], "\(ofDevice)")
+            let without = try await APIHarness.send(gateway.responder, .get, "/v1/deliveries?segment=readers")
+            #expect(without.errors == ["#/since since_missing"], "\(without.text)")
+        }
+    }
+
+    @Test("keeps the segments that its rule names; of an older program's those with lists are known")
+    func namedSegments() throws {
+        let rule = AudienceRule.all([.segment("list"), .tag("news")])
+        let audience = Audience(app: .default, rule: rule, services: [], moment: 0)
+        let target = CampaignTarget(audience, choice: .route("r"), segments: ["list", "stored-rule"])
+        let read = try #require(CampaignTarget(stored: target.stored))
+        #expect(read.segments == ["list", "stored-rule"] && read.choice == .route("r"))
+        #expect(CampaignTarget(stored: CampaignTarget(audience, choice: .automatic).stored)?.segments == ["list"])
+    }
+
+    private static func get(_ gateway: Gateway, _ path: String) async throws -> JSONValue {
+        try await APIHarness.send(gateway.responder, .get, path).json
+    }
+
+    private static func texts(_ page: JSONValue, _ member: String) -> [String] {
+        (page["items"]?.arrayValue ?? []).compactMap { $0[member]?.stringValue }
+    }
+
+    /// A backend whose check finds a fault in every message.
+    private struct Refusing: BackendWrapper {
+        let wrapped: any PushBackend
+        func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
+            await wrapped.send(requests, report: report)
+        }
+        func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
+            PayloadCheck(faults: [Finding(pointer: "#/content/body", code: "missing_body", detail: "Give a body.")])
+        }
+    }
+
+    @Test("does not go to a backend that would refuse it: devices that no other reaches are skipped")
+    func refusedByOne() async throws {
+        let taken = Acceptance(platformID: "p", status: 200)
+        let (good, bad) = (
+            ScriptedBackend([.iOSAPNs]) { _, _ in .accepted(taken) },
+            ScriptedBackend([.androidFirebase]) { _, _ in .accepted(taken) }
+        )
+        let backends: [BackendRegistry.ConfiguredBackend] = [
+            .init(name: "android", backend: Refusing(wrapped: bad)), .init(name: "ios", backend: good),
+        ]
+        try await EmbeddedGateway.run(.memory, backends) { gateway in
+            try await Self.register(2, gateway.state.devices)
+            for (name, services) in [
+                ("droid", [TokenService.androidFirebase]), ("both", [.androidFirebase, .iOSAPNs]),
+            ] {
+                var device = Device(id: name, createdAt: Date(timeIntervalSince1970: 1_700_000_000))
+                device.tags = ["news"]
+                device.tokens = services.map {
+                    RegisteredToken(DeviceToken("\(name)-\($0)", service: $0), registeredAt: device.createdAt)
+                }
+                try await gateway.state.devices.put([device])
+            }
+            let reply = try await Self.post(gateway, #"{"tags":{"any":["news"]}}"#)
+            #expect(reply.status == 202, "\(reply.text)")
+            let id = try #require(reply.json["id"]?.stringValue)
+            let campaign = try await Self.follow(gateway, id, until: Self.isOver)
+            #expect(campaign["audience"]?["matched"] == 4 && campaign["audience"]?["reached"] == 3, "\(campaign)")
+            #expect(campaign["audience"]?["skipped"] == ["message_refused": 1], "\(campaign)")
+            #expect(campaign["counts"]?["accepted_by_platform"] == 3, "\(campaign)")
+            #expect(bad.attemptCount == 0 && good.attemptCount == 3)
         }
     }
 

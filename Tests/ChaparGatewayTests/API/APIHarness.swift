@@ -243,6 +243,7 @@ struct StubBackend: PushBackend {
     var kind: BackendKind
     var audience: BackendAudience
     var finding: @Sendable (PushNotification) -> PayloadCheck = { _ in PayloadCheck() }
+    var size: @Sendable (PushNotification, Addressee) -> PayloadSize? = { _, _ in nil }
     var health = BackendHealth()
     /// A text that is no token and no topic; other tokens are brought to lower case where there is one.
     var malformed: String?
@@ -252,6 +253,10 @@ struct StubBackend: PushBackend {
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         finding(notification)
+    }
+
+    func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        size(notification, addressee)
     }
 
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {

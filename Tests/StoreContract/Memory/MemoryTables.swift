@@ -316,7 +316,7 @@ struct MemoryTables {
                 )
             }
             guard let row = ended[number], let recipient = row.recipient else { return nil }
-            return StoredDelivery(
+            var delivery = StoredDelivery(
                 id: number,
                 recipient: recipient,
                 state: row.state,
@@ -325,6 +325,8 @@ struct MemoryTables {
                 expiresAt: new.expiresAt,
                 attemptLog: row.attemptLog
             )
+            delivery.endedAt = row.changed
+            return delivery
         }
     }
 

@@ -57,6 +57,38 @@ extension StoreConformance {
             try expect(even.map(\.delivery.id), is: ids.filter { $0.isMultiple(of: 2) }.sorted(by: >), "by a condition")
             await store.close()
         },
+        StoreConformanceCase("A delivery that has ended has the time at which it did, with an attempt or without") {
+            fixture in
+            var store = try await fixture.open()
+            let recipients = (0..<3).map { Recipient.sample("of-\($0)") }
+            let several = try await store.accept(.sample(store, fixture.time, to: recipients))
+            let single = try await store.accept(.sample(store, fixture.time))
+            fixture.time.advance(by: .seconds(20))
+            let claimed = try await store.claimNow()
+            try expect(claimed.count, is: 4, "claimed")
+            let last = several.rawValue + 2
+            let ended = claimed.filter { $0.id != last }
+            // As of a campaign's accepted delivery, of which no attempt is kept.
+            try await store.record(ended.map { Resolution(of: $0, .end(.acceptedByPlatform)) })
+            let now = store.time.steady
+            fixture.time.advance(by: .seconds(20))
+            for step in ["at once", "after a restart"] {
+                let listed = try await store.deliveries(of: several, after: nil, limit: 10)
+                let alone = try await store.deliveries(of: single, after: nil, limit: 10)
+                let found = try await store.found(SearchLook()).map(\.delivery)
+                try expect((listed + alone).count, is: 4, "listed \(step)")
+                for delivery in listed + alone + found {
+                    let distance = delivery.endedAt.map { abs($0.timeIntervalSince(now)) }
+                    if delivery.id == last {
+                        try expect(distance == nil, "\(delivery.id) has not ended \(step)")
+                    } else {
+                        try expect(distance ?? .infinity < 2, "the end of \(delivery.id) \(step)")
+                    }
+                }
+                store = try await fixture.reopen(store)
+            }
+            await store.close()
+        },
         StoreConformanceCase("A search stops after the rows that it may read, and says below which it goes on") {
             fixture in
             let store = try await fixture.open()

@@ -145,8 +145,9 @@ struct AudiencePreview: Sendable {
         }
     }
 
-    /// Returns the answer to a dry run.
-    func answer(_ warnings: [Finding]) -> [UInt8] {
+    /// Returns the answer to a dry run; `payloads` are those of its samples.
+    func answer(_ warnings: [Finding], _ payloads: SamplePayloads) -> [UInt8] {
+        var payloads = payloads
         var writer = JSONWriter()
         writer.beginObject()
         writer.field("status", "dry_run")
@@ -154,7 +155,7 @@ struct AudiencePreview: Sendable {
         writer.beginObject()
         writer.members(of: count)
         writer.endObject()
-        write(to: &writer)
+        write(&payloads, to: &writer)
         writer.name("warnings")
         writer.findings(warnings)
         writer.endObject()
@@ -162,7 +163,7 @@ struct AudiencePreview: Sendable {
     }
 
     /// Writes the samples as a member of an object that the caller has begun.
-    func write(to writer: inout JSONWriter) {
+    private func write(_ payloads: inout SamplePayloads, to writer: inout JSONWriter) {
         writer.name("samples")
         writer.beginArray()
         for (platform, devices) in samples.sorted(by: { $0.key < $1.key }) {
@@ -172,6 +173,7 @@ struct AudiencePreview: Sendable {
                 writer.field("device", device.name)
                 writer.field("user", device.userName)
                 writer.field("locale", device.locale)
+                payloads.write(for: device, to: &writer)
                 writer.endObject()
             }
         }

@@ -21,13 +21,18 @@ extension NotificationIntake {
         record.plans = [DeliveryPlan([""])]  // The windows find those of their devices.
         record.acceptedAt = acceptedAt
         record.trace = trace
-        let backends = caller.view?.backends(of: draft.appName).map(\.name)
+        let target = CampaignTarget(
+            audience,
+            choice: draft.choice,
+            backends: caller.view?.backends(of: draft.appName).map(\.name),
+            segments: draft.audienceRequest.flatMap { AudienceRule(json: $0.rule) }?.segments ?? []
+        )
         var campaign = Campaign(
             id: store.makeID(recipients: 1),
             caller: caller.name,
             app: draft.appName,
             record: record,
-            audience: CampaignTarget(audience, choice: draft.choice, backends: backends).stored,
+            audience: target.stored,
             name: draft.campaign.name,
             dueAt: times.dueAt,
             expiresAt: times.expiresAt,
@@ -44,6 +49,11 @@ extension NotificationIntake {
             labels: AcceptanceLabels(route: draft.routeLabel, app: draft.appName)
         )
         return (campaign, answer)
+    }
+
+    /// Checks a notification of which only a test is sent as its campaign would be checked.
+    func checkTest(_ draft: NotificationDraft, _ issues: inout RequestIssues) {
+        if let audience = draft.audience { _ = inspect(draft, audience, &issues) }
     }
 
     /// Checks the notification that was dry run as if it were accepted, and returns the warnings about it.
@@ -83,15 +93,22 @@ extension NotificationIntake {
         var warnings = draft.warnings
         if draft.isContentSound {
             warnings +=
-                PayloadInspection(draft.notification, for: .token, plans: plans, gateway: gateway, issues: &issues)
-                .warnings
+                PayloadInspection(
+                    draft.notification,
+                    for: .token,
+                    plans: plans,
+                    gateway: gateway,
+                    isAudience: true,
+                    issues: &issues
+                ).warnings
         }
         draft.campaign.pace?.check(from: times.dueAt ?? acceptedAt, until: times.expiresAt, &issues)
         return (times, warnings.map(issues.whole))
     }
 
-    /// Returns a plan for each backend that could get the notification, to check its payload: which devices there are
-    /// is known only later.
+    /// Returns a plan for each backend that could get the notification, to check its payload.
+    ///
+    /// Which devices there are is known only later. A route has its own backends alone.
     private static func plans(
         for audience: Audience,
         _ choice: RoutingTable.Choice,
@@ -101,10 +118,11 @@ extension NotificationIntake {
         let able = routing.order.filter { _, backend in
             backend.audience.services.contains { services.contains($0.rawValue) }
         }.map(\.name)
-        switch choice {
-        case .backend(let name): return able.contains(name) ? [DeliveryPlan([name])] : []
-        case .automatic, .route: return able.map { DeliveryPlan([$0]) }
-        }
+        let named = routing.backends(of: choice)
+        let chosen = named.map { named in able.filter { named.contains($0) } } ?? able
+        if case .backend = choice { return chosen.map { DeliveryPlan([$0]) } }
+        // A route may have nothing but backends that take devices as such, which the windows find.
+        return (chosen.isEmpty ? able : chosen).map { DeliveryPlan([$0]) }
     }
 }
 

@@ -57,7 +57,8 @@ struct NotificationIntake {
         into accepted: inout [NewNotification]
     ) -> Enqueued? {
         if let field = draft.campaign.field, draft.audienceRequest == nil, issues.isEmpty {
-            issues.add("#/\(field)", "audience_only", "Only a notification to an audience has a name, a pace and keep.")
+            let detail = "Only a notification to an audience has a name, a pace, keep and a test."
+            issues.add("#/\(field)", "audience_only", detail)
         }
         if draft.audienceRequest != nil, issues.isEmpty {
             let detail = "An audience is a request of its own: POST /v1/notifications."

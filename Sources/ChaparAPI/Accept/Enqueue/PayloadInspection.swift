@@ -5,7 +5,9 @@ package import ChaparComposition
 /// The backends' payload checks for the plans of a notification, before it is accepted.
 ///
 /// A fault at the first backend of a plan refuses the notification. At a later backend it is a warning: the message can
-/// still be sent, only this fallback cannot take it. Called by ``NotificationIntake``; no request goes to a platform.
+/// still be sent, only this fallback cannot take it. For an audience, whose devices are not known yet, a fault refuses
+/// the notification when every backend has one; else it is a warning, and the fan-out skips the devices that no other
+/// backend reaches. Called by ``NotificationIntake``; no request goes to a platform.
 package struct PayloadInspection {
     /// The fields that platforms would drop or change, and the fallbacks that cannot take the message.
     package private(set) var warnings: [Finding] = []
@@ -16,17 +18,21 @@ package struct PayloadInspection {
         for form: Recipient.Form,
         plans: [DeliveryPlan],
         gateway: GatewaySnapshot,
+        isAudience: Bool = false,
         issues: inout RequestIssues
     ) {
         let isOnly = plans.count == 1 && plans[0].backends.count == 1
         let sent = Self.sent(notification, plans, gateway, &issues)
         var checked: [String] = []
+        var (refusing, count): ([(name: String, faults: [Finding])], Int) = ([], 0)
         for plan in plans {
             for name in plan.backends where !checked.contains(name) {
                 guard let backend = gateway.routing.backend(name) else { continue }
                 if !isOnly { checked.append(name) }
                 let finding = backend.check(sent, for: form)
-                for fault in finding.faults {
+                count += 1
+                if isAudience, !finding.faults.isEmpty { refusing.append((name, finding.faults)) }
+                for fault in finding.faults where !isAudience {
                     if plans.contains(where: { $0.backends.first == name }) {
                         issues.add(Self.naming(name, fault))
                     } else {
@@ -34,6 +40,17 @@ package struct PayloadInspection {
                     }
                 }
                 for warning in finding.warnings { add(Self.naming(name, warning)) }
+            }
+        }
+        for (name, faults) in refusing {
+            for fault in faults {
+                var fault = Self.naming(name, fault)
+                if refusing.count == count {
+                    issues.add(fault)
+                } else {
+                    fault.detail += " Devices that no other backend reaches get nothing."
+                    add(fault)
+                }
             }
         }
         for (name, value) in notification.data where value.isRounded {

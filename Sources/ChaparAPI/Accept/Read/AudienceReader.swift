@@ -15,7 +15,8 @@ enum AudienceReader {
 
     /// The longest device token, in bytes.
     static let maximumTokenBytes = 4096
-    private static let maximumNameBytes = 256
+    /// The longest name of a device or a user, in bytes.
+    static let maximumNameBytes = 256
     private static let maximumTags = 100
 
     private enum Field: Int, RequestField {

@@ -7,10 +7,25 @@ struct CampaignOptions: Sendable {
     /// The longest name, in bytes.
     static let longestName = 128
 
+    /// The parts that few requests have.
+    private struct Rare: Sendable {
+        var pace: CampaignPace?
+        var test: CampaignTest?
+    }
+
     /// The name; nil without one.
     var name: String?
+    @Boxed private var rare: Rare?
     /// The pace; nil for as fast as the platforms take it.
-    @Boxed var pace: CampaignPace?
+    var pace: CampaignPace? {
+        get { rare?.pace }
+        set { rare = Rare(pace: newValue, test: rare?.test) }
+    }
+    /// The devices of a test, to which alone the message goes; nil without one.
+    var test: CampaignTest? {
+        get { rare?.test }
+        set { rare = Rare(pace: rare?.pace, test: newValue) }
+    }
     /// Whether attempts and events of accepted deliveries are kept too.
     var keepsAll = false
     /// The last of these fields that the request has; nil without any.
@@ -33,6 +48,66 @@ struct CampaignOptions: Sendable {
             didYouMean(word, Keep.allCases.map(\.rawValue)) ?? "Write failures or all."
         )
         return false
+    }
+}
+
+/// The devices of `test`: the message of a campaign goes to them alone, and there is no campaign.
+struct CampaignTest: Sendable {
+    /// The most devices of a test.
+    static let mostDevices = 100
+
+    /// The names of the devices, each once.
+    private(set) var devices: [String] = []
+    /// The position in the request of each.
+    private(set) var positions: [Int] = []
+
+    private enum Field: Int, RequestField {
+        case devices
+        static let names = ["devices"]
+    }
+
+    /// Reads the next value, an object.
+    static func read(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) -> CampaignTest {
+        var test = CampaignTest()
+        var hasDevices = false
+        let isObject = try scanner.fields(Field.self, &issues, "#/test") {
+            (scanner, issues, _) throws(JSONSyntaxError) in
+            hasDevices = true
+            try test.readDevices(&scanner, &issues)
+        }
+        if isObject, !hasDevices {
+            issues.add("#/test/devices", "missing", "Name the devices that get the test.")
+        }
+        return test
+    }
+
+    private mutating func readDevices(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues
+    ) throws(JSONSyntaxError) {
+        var count = 0
+        let isArray = try scanner.elements(&issues, "#/test/devices") {
+            (scanner, issues, index) throws(JSONSyntaxError) in
+            count = index + 1
+            guard count <= Self.mostDevices else { return try scanner.skip() }
+            let name = try scanner.identifier(
+                &issues,
+                "#/test/devices/\(index)",
+                limit: AudienceReader.maximumNameBytes
+            )
+            guard let name, !devices.contains(where: { ExactText($0) == ExactText(name) }) else { return }
+            devices.append(name)
+            positions.append(index)
+        }
+        guard isArray else { return }
+        if count == 0 { issues.add("#/test/devices", "audience_empty", "Name at least one device.") }
+        if count > Self.mostDevices {
+            let detail = "At most \(Self.mostDevices) devices; there are \(count)."
+            issues.add("#/test/devices", "too_many_recipients", detail)
+        }
     }
 }
 

@@ -76,11 +76,17 @@ package struct NotificationDraft: Sendable {
     func pointer(ofRecipient position: Int) -> String {
         switch audienceField {
         case "tokens", "devices", "users", "platform_ids": "#/to/\(audienceField)/\(position)"
+        case Self.testField: "#/test/devices/\(position)"
         default: "#/to/\(audienceField)"
         }
     }
 
+    /// The value of ``audienceField`` for the devices of a test.
+    static let testField = "test"
+
     /// Returns the stored form: content, options and overrides as received, byte for byte, and the activity.
+    ///
+    /// A test goes out at once: its options are stored without the time to send.
     func stored(from body: [UInt8]) -> [UInt8] {
         let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
         var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))
@@ -92,7 +98,7 @@ package struct NotificationDraft: Sendable {
         }
         if let options {
             writer.name("options")
-            writer.raw(body[options])
+            writer.raw(audienceField == Self.testField ? Self.unscheduled(body[options])[...] : body[options])
         }
         if let overrides {
             writer.name("overrides")
@@ -100,6 +106,16 @@ package struct NotificationDraft: Sendable {
         }
         writer.endObject()
         return writer.bytes
+    }
+}
+
+extension NotificationDraft {
+    /// Returns options without their time to send.
+    private static func unscheduled(_ options: ArraySlice<UInt8>) -> [UInt8] {
+        let bytes = Array(options)
+        guard var object = (try? JSONValue(parsing: bytes))?.objectValue else { return bytes }
+        object["send_at"] = nil
+        return JSONValue.object(object).bytes
     }
 }
 

@@ -21,10 +21,10 @@ package struct NotificationReader {
     }
 
     private enum Field: Int, RequestField {
-        case to, content, options, overrides, route, backend, app, metadata, reference, name, pace, keep
+        case to, content, options, overrides, route, backend, app, metadata, reference, name, pace, keep, test
         static let names = [
             "to", "content", "options", "overrides", "route", "backend", "app", "metadata", "reference", "name",
-            "pace", "keep",
+            "pace", "keep", "test",
         ]
     }
 
@@ -93,6 +93,9 @@ package struct NotificationReader {
             case .keep:
                 draft.campaign.keepsAll = try CampaignOptions.keep(&scanner, &issues)
                 draft.campaign.field = "keep"
+            case .test:
+                draft.campaign.test = try CampaignTest.read(&scanner, &issues)
+                draft.campaign.field = "test"
             }
         }
         guard isObject else { return }
@@ -147,6 +150,9 @@ package struct NotificationReader {
             issues.add("#/backend", "route_and_backend", "Give a route or a backend, not both.")
         }
         draft.chooseAudience(&issues)
+        if draft.campaign.test != nil, draft.notification.isDryRun {
+            issues.add("#/test", "dry_run_and_test", "Give test or options.dry_run, not both: a dry run sends nothing.")
+        }
         let bytes = (draft.content?.count ?? 0) + (draft.options?.count ?? 0) + (draft.overrides?.count ?? 0)
         if bytes > limits.contentBytes, draft.isContentSound {
             draft.isContentSound = false

@@ -42,6 +42,24 @@ extension NotificationDraft {
         isLookedUp = true
     }
 
+    /// Turns a message to an audience into its test: a notification to chosen devices of the same app, sent at once.
+    ///
+    /// The content, the options and the route stay those of the campaign, which is not made.
+    mutating func become(
+        _ test: CampaignTest,
+        in store: any DeviceStore,
+        _ issues: inout RequestIssues
+    ) async throws(StoreError) {
+        (audienceRequest, audience, exclude) = (nil, nil, nil)
+        audienceOptions = OptionsReader.AudienceOptions()
+        campaign = CampaignOptions()
+        notification.sendAt = nil
+        audienceField = Self.testField
+        recipients = test.devices.map { appName.keyed(.device($0)) }
+        positions = test.positions
+        try await lookUp(in: store, &issues)
+    }
+
     /// Returns the users of recipients that are devices; empty when none has one.
     func users(of recipients: [Recipient]) -> [String?] {
         guard devices.contains(where: { $0.device.user != nil }) else { return [] }
@@ -62,7 +80,11 @@ extension NotificationDraft {
             if let device = found[id], ExactText(device.id) == ExactText(id) {
                 devices.append(RegistryRecipient(device: device, position: position))
             } else {
-                issues.add("#/to/devices/\(position)", "unknown_device", "The registry has no such device.")
+                issues.add(
+                    pointer(ofRecipient: position),
+                    "unknown_device",
+                    "The registry has no such device."
+                )
             }
         }
     }

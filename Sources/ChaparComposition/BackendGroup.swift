@@ -128,6 +128,8 @@ extension BackendGroup {
     public var cancellation: (any MessageCanceller)? { GroupCanceller(members.compactMap(\.backend.cancellation)) }
     /// The recall of the first member that has one, since nothing tells which member's a message is.
     public var recall: (any MessageRecaller)? { members.lazy.compactMap(\.backend.recall).first }
+    /// Asks each member that takes the tokens' services.
+    public var revocation: (any MessageRevoker)? { GroupRevoker(members.compactMap(\.backend.revocation)) }
     /// Looks a message up at one member after the other until one knows it.
     public var tracking: (any MessageTracker)? { GroupTracker(members.compactMap(\.backend.tracking)) }
     /// Passes a callback to one member after the other until one accepts it.

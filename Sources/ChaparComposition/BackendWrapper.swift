@@ -38,6 +38,8 @@ extension BackendWrapper {
     /// The wrapped backend's.
     public var recall: (any MessageRecaller)? { wrapped.recall }
     /// The wrapped backend's.
+    public var revocation: (any MessageRevoker)? { wrapped.revocation }
+    /// The wrapped backend's.
     public var tracking: (any MessageTracker)? { wrapped.tracking }
     /// The wrapped backend's.
     public var receipts: (any ReceiptReader)? { wrapped.receipts }

@@ -29,6 +29,13 @@ private func firstAnswer<Member, Answer>(
     return nil
 }
 
+/// Returns the services of several members, each once, in their order.
+private func union(of services: [[TokenService]]) -> [TokenService] {
+    services.joined().reduce(into: []) { all, service in
+        if !all.contains(service) { all.append(service) }
+    }
+}
+
 /// Registers devices at every member.
 struct GroupRegistrar: DeviceRegistrar {
     private let members: [any DeviceRegistrar]
@@ -193,6 +200,31 @@ struct GroupCanceller: MessageCanceller {
     }
 }
 
+/// Takes a message back at each member, from the tokens whose services it takes.
+struct GroupRevoker: MessageRevoker {
+    private let members: [any MessageRevoker]
+
+    init?(_ members: [any MessageRevoker]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    /// Those of all members, each once.
+    var services: [TokenService] { union(of: members.map(\.services)) }
+
+    /// The smallest limit of a member.
+    var revocationLimit: Int { members.map(\.revocationLimit).min() ?? 1 }
+
+    func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
+        var isTaken = false
+        for member in members {
+            let own = tokens.filter { member.services.contains($0.service) }
+            if !own.isEmpty, try await member.revoke(trackingID, from: own) { isTaken = true }
+        }
+        return isTaken
+    }
+}
+
 /// Looks a message up at one member after the other until one knows it.
 struct GroupTracker: MessageTracker {
     private let members: [any MessageTracker]
@@ -219,11 +251,7 @@ struct GroupTopics: TopicManager {
         self.members = members
     }
 
-    var services: [TokenService] {
-        members.flatMap(\.services).reduce(into: []) { all, service in
-            if !all.contains(service) { all.append(service) }
-        }
-    }
+    var services: [TokenService] { union(of: members.map(\.services)) }
 
     func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
         await atTakers(of: tokens) { member, tokens throws(PushError) in

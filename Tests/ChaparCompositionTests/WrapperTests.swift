@@ -69,7 +69,8 @@ struct WrapperTests {
 
     /// A backend that can do everything.
     private struct Capable: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter,
-        MessageCanceller, MessageTracker, ReceiptReader, MessageRecaller, TopicManager, ChannelManager, TokenDirectory
+        MessageCanceller, MessageTracker, ReceiptReader, MessageRecaller, MessageRevoker, TopicManager, ChannelManager,
+        TokenDirectory
     {
         let kind: BackendKind = "capable"
         let audience = BackendAudience(forms: [.topic])
@@ -86,6 +87,7 @@ struct WrapperTests {
         var tracking: (any MessageTracker)? { self }
         var receipts: (any ReceiptReader)? { self }
         var recall: (any MessageRecaller)? { self }
+        var revocation: (any MessageRevoker)? { self }
         var topics: (any TopicManager)? { self }
         var channels: (any ChannelManager)? { self }
         var tokenDirectory: (any TokenDirectory)? { self }
@@ -109,6 +111,10 @@ struct WrapperTests {
         func state(of platformID: String) async throws(PushError) -> DeliveryState? { .opened }
         func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] { [] }
         func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool { true }
+        let revocationLimit = 5
+        func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
+            tokens.allSatisfy { $0.service == .iOSAPNs }
+        }
         func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
             tokens.map { _ in .done }
         }
@@ -147,6 +153,8 @@ struct WrapperTests {
             #expect(try await backend.tracking?.state(of: "p") == .opened, "\(name)")
             #expect(backend.receipts?.acknowledgement == [1], "\(name)")
             #expect(try await backend.recall?.recall(nil, from: "u") == true, "\(name)")
+            #expect(try await backend.revocation?.revoke("t", from: device.tokens) == true, "\(name)")
+            #expect(backend.revocation?.revocationLimit == 5, "\(name)")
             #expect(try await backend.topics?.topics(of: device.tokens[0])?.map(\.name) == ["news"], "\(name)")
             #expect(try await backend.channels?.list() == ["c"], "\(name)")
             #expect(try await backend.tokenDirectory?.details(of: device.tokens[0])?.application == "a", "\(name)")
@@ -174,9 +182,21 @@ struct WrapperTests {
             #expect(backend.devices == nil && backend.subscriptions == nil && backend.tags == nil)
             #expect(backend.events == nil && backend.cancellation == nil && backend.tracking == nil)
             #expect(backend.receipts == nil && backend.recall == nil && backend.topics == nil)
+            #expect(backend.revocation == nil)
             #expect(backend.channels == nil && backend.tokenDirectory == nil)
             #expect(!backend.schedulesMessages)
         }
+    }
+
+    @Test("A group takes a message back from the tokens that a member takes, and from no others")
+    func groupRevocation() async throws {
+        let group = FallbackBackend([NamedBackend("one", Capable()), NamedBackend("none", ScriptedBackend())])
+        let revocation = try #require(group.revocation)
+        let own = DeviceToken("t", service: .iOSAPNs)
+        let foreign = DeviceToken("t", service: .androidHuawei)
+        #expect(revocation.services == [.iOSAPNs])
+        #expect(try await revocation.revoke("0/1", from: [own, foreign]))
+        #expect(try await !revocation.revoke("0/1", from: [foreign]))
     }
 
     @Test("A group gives each member the tokens of its services, and tells of each token what went wrong first")

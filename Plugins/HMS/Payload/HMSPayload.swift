@@ -49,15 +49,19 @@ struct HMSPayload: Sendable {
     private let normal: [UInt8]?
     /// The value of the header `push-type`; nil but for v3.
     let pushType: Int64?
+    /// The id by which the message is taken back; nil when it cannot.
+    let trackingID: String?
 
     private init(
         head: [UInt8],
         isDryRun: Bool,
         isRepeatHarmless: Bool,
         normal: [UInt8]? = nil,
-        pushType: Int64? = nil
+        pushType: Int64? = nil,
+        trackingID: String? = nil
     ) {
         self.pushType = pushType
+        self.trackingID = trackingID
         self.head = head
         self.isDryRun = isDryRun
         self.isRepeatHarmless = isRepeatHarmless
@@ -115,7 +119,8 @@ struct HMSPayload: Sendable {
                 head: Array(bytes.dropLast()),
                 isDryRun: notification.isDryRun,
                 isRepeatHarmless: tree["payload"]?["notification"]?["notifyId"] != nil,
-                pushType: pushType
+                pushType: pushType,
+                trackingID: options.revocationID.flatMap { _ in HMSTrackingID(pushType, tree)?.description }
             )
         )
     }

@@ -105,6 +105,8 @@ public protocol PushBackend: Sendable {
     var cancellation: (any MessageCanceller)? { get }
     /// The removal of messages that devices have received.
     var recall: (any MessageRecaller)? { get }
+    /// The removal of messages from devices, by their tokens.
+    var revocation: (any MessageRevoker)? { get }
     /// The lookup of messages that the platform has taken.
     var tracking: (any MessageTracker)? { get }
     /// The reader of the platform's later reports.
@@ -171,6 +173,8 @@ extension PushBackend {
     public var cancellation: (any MessageCanceller)? { nil }
     /// Not offered.
     public var recall: (any MessageRecaller)? { nil }
+    /// Not offered.
+    public var revocation: (any MessageRevoker)? { nil }
     /// Not offered.
     public var tracking: (any MessageTracker)? { nil }
     /// Not offered.

@@ -79,6 +79,14 @@ extension BackendConformance {
             run: recalls
         ),
         Check(
+            "takes a message back from the devices that got it",
+            source: "PushBackend.revocation, MessageRevoker",
+            why: "A message that was sent by mistake stays on screens otherwise.",
+            needs: [],
+            declared: .init("revocation") { $0.backend.revocation != nil },
+            run: revokes
+        ),
+        Check(
             "joins a token to a topic and takes it off again",
             source: "PushBackend.topics, TopicManager",
             why: "Who left a topic must not get its messages.",
@@ -273,6 +281,25 @@ extension BackendConformance {
                 try expect(isTaken, "the platform knows no device of the user that it is tested with")
             }
             try expect(reached != 0, "a recall took no request")
+        }
+    }
+
+    private static func revokes(_ subject: Subject) async throws {
+        guard let revocation = subject.backend.revocation else { return }
+        let token = try means(subject.means.revocable, "revocation", "revocable")
+        try expect(revocation.revocationLimit > 0, "it takes messages back from no device")
+        let notification = PushNotification(title: "Conformance", body: "Taken back")
+        guard let id = await subject.backend.send(notification, to: .token(token)).acceptance?.trackingID else {
+            throw ConformanceFailure("a message that was accepted has no tracking id, by which it can be taken back")
+        }
+        for attempt in ["once", "again"] {
+            let reached = try await subject.rise(subject.requests) {
+                let isTaken = try await saying("taking a message back \(attempt)") { () async throws(PushError) in
+                    try await revocation.revoke(id, from: [token])
+                }
+                try expect(isTaken, "the platform does not know the device that it is tested with")
+            }
+            try expect(reached != 0, "taking a message back took no request")
         }
     }
 

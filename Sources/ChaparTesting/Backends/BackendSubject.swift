@@ -145,6 +145,8 @@ extension BackendConformance {
         public var cancellable: (@Sendable () async throws -> String)?
         /// A user with a device that the platform knows, for `PushBackend.recall`.
         public var recallUser: String?
+        /// The token of a device that the platform takes messages back from, for `PushBackend.revocation`.
+        public var revocable: DeviceToken?
         /// A token that the platform knows, for `PushBackend.topics` and `PushBackend.tokenDirectory`.
         public var member: DeviceToken?
         /// A token that the platform imports, for `PushBackend.tokenDirectory`.

@@ -17,7 +17,7 @@ enum ModelFault: String, Sendable, CaseIterable {
     case inventsStates, believesAll, readsNoClicks
     case forgetsTime, sendsEnded, speaksOneLanguage, breaksTexts, changesRepeats, sendsAnywhere
     case retriesRefused, showsRefusedKey, keepsEndedToken, ignoresPause, believesSuccess, acceptsFirstLoss
-    case recallsNothing, joinsNothing, staysInTopics, keepsDeletedChannels, knowsAnyToken
+    case recallsNothing, revokesNothing, joinsNothing, staysInTopics, keepsDeletedChannels, knowsAnyToken
 
     /// How the promise begins that it breaks.
     var promise: String {
@@ -74,6 +74,7 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .believesSuccess: "takes a refusal under"
         case .acceptsFirstLoss: "counts nothing as accepted"
         case .recallsNothing: "asks devices to take messages away"
+        case .revokesNothing: "takes a message back"
         case .joinsNothing, .staysInTopics: "joins a token to a topic"
         case .keepsDeletedChannels: "makes, reads, lists and deletes a channel"
         case .knowsAnyToken: "looks up a token"
@@ -133,6 +134,7 @@ struct BackendKitTests {
         }
         subject.means.click = ReportedClick(["id": "m"], action: nil, at: .distantPast)
         subject.means.recallUser = "ali"
+        subject.means.revocable = DeviceToken("token-0", service: ModelBackend.own)
         subject.means.member = DeviceToken("token-0", service: ModelBackend.own)
         subject.means.imported = DeviceToken("foreign", service: .iOSFirebase)
         return subject

@@ -57,9 +57,16 @@ extension ModelBackend: DeviceRegistrar, SubscriptionManager, TagEditor, EventRe
     }
 }
 
-extension ModelBackend: MessageRecaller, TopicManager, ChannelManager, TokenDirectory {
+extension ModelBackend: MessageRecaller, MessageRevoker, TopicManager, ChannelManager, TokenDirectory {
     func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool {
         if !has(.recallsNothing) { try platform.request { _ in } }
+        return true
+    }
+
+    var revocationLimit: Int { 10 }
+
+    func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
+        if !has(.revokesNothing) { try platform.request { _ in } }
         return true
     }
 

@@ -123,6 +123,7 @@ final class ModelBackend: PushBackend {
     var receipts: (any ReceiptReader)? { self }
     var clicks: (any ClickReader)? { self }
     var recall: (any MessageRecaller)? { self }
+    var revocation: (any MessageRevoker)? { self }
     var topics: (any TopicManager)? { self }
     var channels: (any ChannelManager)? { self }
     var tokenDirectory: (any TokenDirectory)? { self }
@@ -243,7 +244,7 @@ extension ModelBackend {
         switch disturbance {
         case nil:
             let id = addressee.messageID.description
-            return .accepted(Acceptance(platformID: id, isDryRun: notification.isDryRun))
+            return .accepted(Acceptance(platformID: id, trackingID: id, isDryRun: notification.isDryRun))
         case .unreachable:
             if has(.doubtsUnsent) { return unknown("connect_failed") }
             return .refused(Refusal(.platform, reason: "connect_failed", advice: .retry(after: nil)))

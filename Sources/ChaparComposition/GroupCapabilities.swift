@@ -184,6 +184,32 @@ struct GroupEvents: EventReporter {
     }
 }
 
+/// Reports events of the app's own to every member.
+struct GroupCustomEvents: CustomEventReporter {
+    private let members: [any CustomEventReporter]
+
+    init?(_ members: [any CustomEventReporter]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func issues(in event: CustomEvent, of device: DeviceRecord) -> [Finding] {
+        members.flatMap { $0.issues(in: event, of: device) }
+    }
+
+    func report(
+        _ event: CustomEvent,
+        of device: DeviceRecord,
+        as attempt: OutboxAttempt
+    ) async throws(PushError) -> JSONObject {
+        var answer = JSONObject()
+        try await atEach(members) { member throws(PushError) in
+            answer = answer.merging(try await member.report(event, of: device, as: attempt))
+        }
+        return answer
+    }
+}
+
 /// Cancels at the member that sent the message.
 struct GroupCanceller: MessageCanceller {
     private let members: [any MessageCanceller]

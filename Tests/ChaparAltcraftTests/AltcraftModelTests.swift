@@ -75,6 +75,7 @@ struct AltcraftModelTests {
         (.unsubscribe, [230, 430, 530], [232, 432, 532]), (.update, [231, 431, 531], [233, 433, 533]),
         (.unsuspend, [233, 433, 433], [234, 434, 434]), (.status, [234, 434, 434], [235, 435, 435]),
         (.event, [232, 432, 532], [236, 436, 536]), (.profile, [238, 438, 538], [238, 438, 538]),
+        (.mobile, [237, 437, 537], [237, 437, 537]),
     ]
 
     @Test("Each outcome has the number of the chosen release", arguments: codes)
@@ -85,6 +86,7 @@ struct AltcraftModelTests {
         #expect(AltcraftEventCodes.seed.unprepared(.unsuspend) == 423)
         #expect(AltcraftEventCodes.seed.unprepared(.status) == 424)
         #expect(AltcraftEventCodes.seed.dropped(.event) == 484 && AltcraftEventCodes.seed.dropped(.suspend) == 480)
+        #expect(AltcraftEventCodes.seed.dropped(.mobile) == 485 && AltcraftEventCodes.seed.unprepared(.mobile) == 527)
     }
 
     @Test("An event leaves out parameters and null values, and is equal to itself only")

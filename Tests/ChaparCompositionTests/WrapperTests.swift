@@ -1,3 +1,4 @@
+import Foundation
 import ChaparCore
 import ChaparComposition
 import ChaparTesting
@@ -70,7 +71,7 @@ struct WrapperTests {
     /// A backend that can do everything.
     private struct Capable: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter,
         MessageCanceller, MessageTracker, ReceiptReader, MessageRecaller, MessageRevoker, TopicManager, ChannelManager,
-        TokenDirectory
+        TokenDirectory, CustomEventReporter
     {
         let kind: BackendKind = "capable"
         let audience = BackendAudience(forms: [.topic])
@@ -87,6 +88,7 @@ struct WrapperTests {
         var tracking: (any MessageTracker)? { self }
         var receipts: (any ReceiptReader)? { self }
         var recall: (any MessageRecaller)? { self }
+        var customEvents: (any CustomEventReporter)? { self }
         var revocation: (any MessageRevoker)? { self }
         var topics: (any TopicManager)? { self }
         var channels: (any ChannelManager)? { self }
@@ -111,6 +113,9 @@ struct WrapperTests {
         func state(of platformID: String) async throws(PushError) -> DeliveryState? { .opened }
         func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] { [] }
         func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool { true }
+        func report(_ event: CustomEvent, of device: DeviceRecord, as attempt: OutboxAttempt)
+            async throws(PushError) -> JSONObject
+        { ["told": .string(event.name)] }
         let revocationLimit = 5
         func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
             tokens.allSatisfy { $0.service == .iOSAPNs }
@@ -153,6 +158,12 @@ struct WrapperTests {
             #expect(try await backend.tracking?.state(of: "p") == .opened, "\(name)")
             #expect(backend.receipts?.acknowledgement == [1], "\(name)")
             #expect(try await backend.recall?.recall(nil, from: "u") == true, "\(name)")
+            let told = try await backend.customEvents?.report(
+                CustomEvent("purchase"),
+                of: device,
+                as: OutboxAttempt(at: Date(timeIntervalSince1970: 0))
+            )
+            #expect(told == ["told": "purchase"], "\(name)")
             #expect(try await backend.revocation?.revoke("t", from: device.tokens) == true, "\(name)")
             #expect(backend.revocation?.revocationLimit == 5, "\(name)")
             #expect(try await backend.topics?.topics(of: device.tokens[0])?.map(\.name) == ["news"], "\(name)")
@@ -182,7 +193,7 @@ struct WrapperTests {
             #expect(backend.devices == nil && backend.subscriptions == nil && backend.tags == nil)
             #expect(backend.events == nil && backend.cancellation == nil && backend.tracking == nil)
             #expect(backend.receipts == nil && backend.recall == nil && backend.topics == nil)
-            #expect(backend.revocation == nil)
+            #expect(backend.revocation == nil && backend.customEvents == nil)
             #expect(backend.channels == nil && backend.tokenDirectory == nil)
             #expect(!backend.schedulesMessages)
         }

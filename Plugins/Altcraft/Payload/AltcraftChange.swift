@@ -138,6 +138,15 @@ extension DeviceRecord {
         return fields
     }
 
+    /// The minutes west of UTC, as events of an app's own count them; 0 when the device's time zone is not known.
+    var minutesWest: Int {
+        let texts = ["os_tz", "time_zone"].compactMap { attributes[$0]?.stringValue }
+        guard let offset = texts.lazy.compactMap(Self.offset).first,
+            let hours = Int(offset.dropFirst().prefix(2)), let minutes = Int(offset.suffix(2))
+        else { return 0 }
+        return (offset.hasPrefix("-") ? 1 : -1) * (hours * 60 + minutes)
+    }
+
     /// `+0300`, of an offset in one of the usual forms or of a time zone's name.
     private static func offset(_ text: String) -> String? {
         let plain = text.replacing(":", with: "")

@@ -86,6 +86,18 @@ public enum AltcraftFields {
         return issues
     }
 
+    /// Returns the problems of an event's values: texts, numbers, truth values and null only (code 472).
+    static func issues(event data: JSONObject, at pointer: String) -> [Finding] {
+        var issues = common(data, at: pointer)
+        for (name, value) in data where value.arrayValue != nil || value.objectValue != nil {
+            let detail = "Altcraft takes a text, a number, true or false here (472); \(shown(name)) has parts."
+            issues.append(
+                Finding(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "not_primitive", detail: detail)
+            )
+        }
+        return issues
+    }
+
     private static func common(_ fields: JSONObject, at pointer: String) -> [Finding] {
         var issues: [Finding] = []
         if fields.count > maximumCount {

@@ -101,6 +101,8 @@ public protocol PushBackend: Sendable {
     var tags: (any TagEditor)? { get }
     /// The reporting of delivery and open events.
     var events: (any EventReporter)? { get }
+    /// The reporting of events of the app's own, such as a purchase.
+    var customEvents: (any CustomEventReporter)? { get }
     /// The cancellation of messages that the platform has taken.
     var cancellation: (any MessageCanceller)? { get }
     /// The removal of messages that devices have received.
@@ -169,6 +171,8 @@ extension PushBackend {
     public var tags: (any TagEditor)? { nil }
     /// Not offered.
     public var events: (any EventReporter)? { nil }
+    /// Not offered.
+    public var customEvents: (any CustomEventReporter)? { nil }
     /// Not offered.
     public var cancellation: (any MessageCanceller)? { nil }
     /// Not offered.

@@ -1,3 +1,4 @@
+internal import Foundation
 internal import ChaparCore
 
 /// Checks that each declared ability has an effect on the platform, and that its answers fit.
@@ -37,6 +38,14 @@ extension BackendConformance {
             needs: [],
             declared: .init("events") { $0.backend.events != nil },
             run: reports
+        ),
+        Check(
+            "takes events of the app's own to the platform",
+            source: "PushBackend.customEvents, CustomEventReporter",
+            why: "Campaigns that such an event starts do not begin otherwise.",
+            needs: [],
+            declared: .init("customEvents") { $0.backend.customEvents != nil },
+            run: reportsCustomEvents
         ),
         Check(
             "cancels what has not gone out, and tells when it was too late",
@@ -197,6 +206,21 @@ extension BackendConformance {
             try events.platformID(in: ["aps": ["alert": "Hello"]])
         }
         try expect(foreign == nil, "the payload of another platform has the id \(foreign ?? "")")
+    }
+
+    private static func reportsCustomEvents(_ subject: Subject) async throws {
+        guard let reporter = subject.backend.customEvents else { return }
+        let event = try means(subject.means.customEvent, "customEvents", "customEvent")
+        let device = try await known(subject, "customEvents")
+        let issues = reporter.issues(in: event, of: device)
+        try expect(issues.isEmpty, "it does not accept the event that it is tested with: \(issues)")
+        let attempt = OutboxAttempt(at: Date(timeIntervalSince1970: 1_760_000_000))
+        let reached = try await subject.rise(subject.requests) {
+            try await saying("the event \(event.name)") { () async throws(PushError) in
+                _ = try await reporter.report(event, of: device, as: attempt)
+            }
+        }
+        try expect(reached != 0, "the event \(event.name) took no request")
     }
 
     // MARK: Messages

@@ -122,6 +122,7 @@ final class ModelBackend: PushBackend {
     var tracking: (any MessageTracker)? { self }
     var receipts: (any ReceiptReader)? { self }
     var clicks: (any ClickReader)? { self }
+    var customEvents: (any CustomEventReporter)? { self }
     var recall: (any MessageRecaller)? { self }
     var revocation: (any MessageRevoker)? { self }
     var topics: (any TopicManager)? { self }

@@ -136,6 +136,16 @@ struct AltcraftModelTests {
         #expect(issue.pointer == "#/p/a~1b" && issue.detail.contains(words))
     }
 
+    @Test("A change's action may be in any case, and goes out as Altcraft writes it")
+    func words() {
+        var issues: [Finding] = []
+        let fields: JSONObject = ["bonus": ["action": "INCR", "value": 5], "city": "Kazan", "note": ["a": "SET"]]
+        let change = AltcraftChange(["profile_fields": .object(fields)], sync: true, issues: &issues)
+        let read: JSONObject = ["bonus": ["action": "incr", "value": 5], "city": "Kazan", "note": ["a": "SET"]]
+        #expect(issues.isEmpty && change.profileFields == read)
+        #expect(AltcraftFields.issues(profile: ["a": ["action": "Grow", "value": 1]], at: "#").count == 1)
+    }
+
     @Test("Subscription fields hold primitives only; profile fields any JSON")
     func custom() {
         let nested: JSONObject = ["a": ["b": 1], "c": [1], "d": 1, "e": nil, "f": true, "g": 1.5, "h": "x"]

@@ -249,7 +249,8 @@ public final class AltcraftDevices: Sendable {
             client.emit(context, .error, "\(issue.pointer): \(issue.detail)", 474)
             throw PushError(.invalidRequest, "\(issue.pointer): \(issue.detail)", reason: "474")
         }
-        return try await client.perform(context) { _ in .profile(fields, skipTriggers: skipTriggers) }
+        let folded = AltcraftFields.folded(profile: fields)
+        return try await client.perform(context) { _ in .profile(folded, skipTriggers: skipTriggers) }
     }
 
     /// Tells Altcraft that a message reached the device, or was opened; `uid` is the message as its payload named it.

@@ -43,7 +43,7 @@ package struct AltcraftChange: Hashable {
                     continue
                 }
                 issues += AltcraftFields.issues(profile: fields, at: pointer)
-                profileFields = fields.withoutNulls
+                profileFields = AltcraftFields.folded(profile: fields).withoutNulls
             case "custom_fields":
                 guard let fields = value.objectValue else {
                     wrong("an object of field names and texts, numbers, true or false (475)")

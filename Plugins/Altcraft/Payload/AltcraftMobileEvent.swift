@@ -17,6 +17,10 @@ struct AltcraftMobileEvent: Sendable {
         ("telegram_bot", ["cc_data"]), ("whatsapp", ["cc_data"]), ("viber", ["cc_data"]), ("notify", ["cc_data"]),
     ]
 
+    private static let subscriptionWords = PlatformWords([
+        "channel": channels.map(\.0), "status": SubscriptionStatus.allCases.map(\.rawValue),
+    ])
+
     let name: String
     let data: JSONObject
     /// The pixel that takes the event.
@@ -70,9 +74,11 @@ struct AltcraftMobileEvent: Sendable {
         case "profile_fields":
             guard let fields = value.objectValue else { return wrong("an object of field names and values (474)") }
             issues += AltcraftFields.issues(profile: fields, at: pointer)
-            profileFields = fields.withoutNulls
+            profileFields = AltcraftFields.folded(profile: fields).withoutNulls
         case "subscription":
-            guard let object = value.objectValue else { return wrong("an object with channel and resource_id") }
+            guard let object = value.objectValue.map(Self.subscriptionWords.folded) else {
+                return wrong("an object with channel and resource_id")
+            }
             if let issue = Self.issue(subscription: object, at: pointer) { return issues.append(issue) }
             subscription = object.withoutNulls
         case "utm":

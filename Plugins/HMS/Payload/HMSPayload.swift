@@ -21,24 +21,17 @@ struct HMSPayload: Sendable {
             var blocks = overrides
             blocks[HMSScene.overrides] = nil
             blocks[self == .apple ? "android" : "apns"] = nil
-            if let android = blocks["android"]?.objectValue { blocks["android"] = .object(Self.folded(android)) }
+            if let android = blocks["android"]?.objectValue {
+                blocks["android"] = .object(Self.androidWords.folded(android))
+            }
             return blocks
         }
 
-        /// Returns the block with Huawei's words in Huawei's case.
-        private static func folded(_ android: JSONObject) -> JSONObject {
-            var android = android
-            func fold(_ name: String, in object: inout JSONObject) {
-                guard let text = object[name]?.stringValue, text != text.uppercased() else { return }
-                object[name] = .string(text.uppercased())
-            }
-            fold("urgency", in: &android)
-            if var shown = android["notification"]?.objectValue {
-                for name in ["importance", "visibility"] { fold(name, in: &shown) }
-                android["notification"] = .object(shown)
-            }
-            return android
-        }
+        /// The words of the block `android`.
+        private static let androidWords = PlatformWords([
+            "urgency": ["HIGH", "NORMAL"], "notification/importance": ["LOW", "NORMAL", "HIGH"],
+            "notification/visibility": ["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"],
+        ])
     }
 
     /// The message without a target, as JSON without its closing brace.

@@ -5,7 +5,7 @@ enum PluginAuth: String, CaseIterable {
     case key, oauth2
 }
 
-/// What a recipient of the made-up platform of a new plugin is: a word, or an address to connect to.
+/// The kind of recipient of the made-up platform of a new plugin: a word, or an address to connect to.
 enum PluginRecipient: String, CaseIterable {
     case word, url
 }

@@ -180,11 +180,9 @@ package struct PlatformCancellation {
             orders.tally.unsupported += 1
             return
         }
-        if let revocation = backend.backend.revocation {
-            guard let (id, token) = revocable(delivery, devices), revocation.services.contains(token.service) else {
-                orders.tally.unsupported += 1
-                return
-            }
+        if let revocation = backend.backend.revocation, let (id, token) = revocable(delivery, devices),
+            revocation.services.contains(token.service)
+        {
             orders.add(id, token, at: backend.name, limit: max(1, revocation.revocationLimit))
             return
         }

@@ -1,4 +1,4 @@
-import ChaparCore
+public import ChaparCore
 
 /// Takes messages of v3 back from devices.
 ///

@@ -73,7 +73,8 @@ struct HMSRevocationTests {
             let silent = PushNotification(data: ["n": 1], isSilent: true)
             let outcome = await harness.backend.send(silent, to: .token(Self.token(0)))
             #expect(outcome.acceptance != nil && outcome.acceptance?.trackingID == nil)
-            #expect(try await harness.backend.revocation?.revoke("2/9", from: [Self.token(0)]) == true)
+            let isTaken = try await harness.backend.revocation?.revoke("2/9", from: [Self.token(0)])
+            #expect(isTaken == true)
             #expect(harness.simulator.inbox().map(\.isRevoked) == [true, false, false, false])
         }
     }
@@ -203,7 +204,8 @@ struct HMSRevocationTests {
         try await Harness.run { harness in
             let body: JSONValue = ["notifyId": 7, "token": ["x"]]
             let path = "/v1/\(harness.simulator.app.appID)/messages:revoke"
-            #expect(try await harness.backend.client.call(path, body, pushType: 0).answer.code == "80200001")
+            let (answer, _) = try await harness.backend.client.call(path, body, pushType: 0)
+            #expect(answer.code == "80200001")
         }
     }
 }

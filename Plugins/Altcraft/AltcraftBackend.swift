@@ -109,6 +109,8 @@ public final class AltcraftBackend: PushBackend {
     public var tags: (any TagEditor)? { client.options.updatesProfiles ? mobile : nil }
     /// Takes deliveries and openings.
     public var events: (any EventReporter)? { mobile }
+    /// Takes events of the app's own.
+    public var customEvents: (any CustomEventReporter)? { mobile }
     /// The SDK's schedule, unless the options say otherwise.
     public var operationPolicy: RetrySchedule { client.options.operationPolicy }
 

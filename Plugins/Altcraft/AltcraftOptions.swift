@@ -50,6 +50,8 @@ public struct AltcraftOptions: Sendable {
     public var removal = Removal.suspend
     /// Whether tags are written into the profile; they must be fields of the database.
     public var updatesProfiles = false
+    /// The pixel that takes events of the app's own whose options name none.
+    public var pixel: String?
     /// How messages are sent; nil sends none.
     public var campaign: AltcraftCampaignOptions?
 

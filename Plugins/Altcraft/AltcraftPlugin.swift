@@ -20,7 +20,7 @@ extension BackendFactory {
     /// - `provider_priority` (list of token services), `sync` (`true`), `event_codes` (`seed`, `current`).
     /// - `retry` (map): `schedule` (`sdk`, `gateway`), `max_attempts` (16), `sweep_seconds` (10800), `also` (of 408,
     ///   429).
-    /// - `on_remove` (`suspend`, `unsubscribe`, `nothing`), `profile_update` (`false`).
+    /// - `on_remove` (`suspend`, `unsubscribe`, `nothing`), `profile_update` (`false`), `pixel` (text).
     /// - `campaign` (map): `url`, `api_token`, `trigger_id`, `call` (`start`, `import_and_start`), `matching`
     ///   (`profile_id`, `email`, `email_profile`, `phone`, `custom`), `field_name`, `resource_id`, `db_id`; without it
     ///   nothing can be sent.
@@ -75,6 +75,10 @@ extension AltcraftOptions {
         eventCodes = section.choice("event_codes", default: .seed)
         removal = section.choice("on_remove", default: .suspend)
         updatesProfiles = section.bool("profile_update", default: false)
+        pixel = section.string("pixel")
+        if pixel?.allSatisfy(\.isWhitespace) ?? false {
+            section.reject("pixel", "is empty", fix: "Write the pixel's id, or remove the key.")
+        }
         if let retry = section.section("retry") {
             schedule = retry.choice("schedule", default: .sdk)
             maximumAttempts = retry.integer("max_attempts", in: 1...1_000, default: 16)

@@ -86,9 +86,15 @@ enum GoBody {
         strictValue(body) ?? mended(body).flatMap { strictValue($0) }
     }
 
+    /// Whether the first value of a body nests deeper than the gateway reads.
+    static func isTooDeep(_ body: [UInt8]) -> Bool {
+        guard let first = firstObject(body) else { return false }
+        return first.depth > JSONScanner.maximumDepth
+    }
+
     private static func strictValue(_ body: [UInt8]) -> JSONValue? {
         if let whole = try? JSONValue(parsing: body) { return whole }
-        guard let end = endOfFirst(body), end < body.count else { return nil }
+        guard let end = firstObject(body)?.end, end < body.count else { return nil }
         return try? JSONValue(parsing: Array(body[..<end]))
     }
 
@@ -130,9 +136,10 @@ enum GoBody {
         return UInt16(String(decoding: digits, as: UTF8.self), radix: 16)
     }
 
-    /// Returns the end of an object or a list at the beginning; nil when there is none.
-    private static func endOfFirst(_ body: [UInt8]) -> Int? {
+    /// Returns the end of an object or a list at the beginning, and how deep it nests; nil when there is none.
+    private static func firstObject(_ body: [UInt8]) -> (end: Int, depth: Int)? {
         var depth = 0
+        var deepest = 0
         var isText = false
         var isEscaped = false
         for (place, byte) in body.enumerated() {
@@ -148,10 +155,12 @@ enum GoBody {
             }
             switch byte {
             case UInt8(ascii: "\""): isText = true
-            case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
+            case UInt8(ascii: "{"), UInt8(ascii: "["):
+                depth += 1
+                deepest = max(deepest, depth)
             case UInt8(ascii: "}"), UInt8(ascii: "]"):
                 depth -= 1
-                if depth == 0 { return place + 1 }
+                if depth == 0 { return (place + 1, deepest) }
                 if depth < 0 { return nil }
             default: break
             }

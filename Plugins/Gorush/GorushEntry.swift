@@ -115,12 +115,15 @@ enum GorushRequest {
     enum Refusal: Error, Equatable {
         case missing
         case empty
+        /// The gateway's own limit; Go reads deeper.
+        case tooDeep
         case tooMany(Int, limit: Int)
 
         var message: String {
             switch self {
             case .missing: "Missing notifications field."
             case .empty: "Notifications field is empty."
+            case .tooDeep: "The JSON nests more than \(JSONScanner.maximumDepth) levels deep."
             case .tooMany(let count, let limit): "Number of notifications(\(count)) over limit(\(limit))"
             }
         }
@@ -130,7 +133,7 @@ enum GorushRequest {
     static func entries(_ body: [UInt8], limit: Int) throws(Refusal) -> [GorushEntry] {
         guard let object = GoBody.firstValue(body)?.objectValue,
             let list = GoObject(object).value("notifications")?.arrayValue
-        else { throw .missing }
+        else { throw GoBody.isTooDeep(body) ? .tooDeep : .missing }
         if list.isEmpty { throw .empty }
         var entries: [GorushEntry] = []
         do throws(GoObject.WrongType) {

@@ -21,6 +21,8 @@ public final class HMSBackend: PushBackend {
     public let audience: BackendAudience
     /// The topics of the app; nil when its id is not known.
     public let topics: (any TopicManager)?
+    /// The taking back of messages; nil with v1 and v2, and without the id of the client.
+    public let revocation: (any MessageRevoker)?
     /// Checks and reads delivery receipts; nil unless it is configured how they are signed.
     public let receipts: (any ReceiptReader)?
     /// How requests are signed.
@@ -73,6 +75,7 @@ public final class HMSBackend: PushBackend {
         }
         client = HMSClient(pool: pool, auth: auth, endpoint: options.endpoint, time: context.time)
         topics = options.isHarmony ? nil : options.appID.map { [client] in HMSTopics(appID: $0, client: client) }
+        revocation = options.revocationID.map { [client] in HMSRevocation(clientID: $0, client: client) }
         receipts = options.receipts.map { [pauses] in HMSReceipts($0, pauses: pauses) }
     }
 

@@ -31,6 +31,10 @@ extension HMSBackend {
         } catch {
             findings.append(reachabilityFinding(error))
         }
+        if options.isHarmony, revocation == nil {
+            let fix = "Set client_id: the app's Client ID in AppGallery Connect."
+            findings.append(Diagnosis("revocation", .ok, "Messages cannot be taken back.", fix: fix))
+        }
         if options.receipts == nil {
             findings.append(
                 Diagnosis(

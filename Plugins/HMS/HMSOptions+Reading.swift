@@ -15,10 +15,15 @@ extension HMSOptions {
         let before = section.report.issues.count
         let common = CommonBackendOptions(section, connections: 8, timeout: .seconds(15))
         let appID = Self.digits(section, "app_id", "the app's id: digits, from AppGallery Connect")
-        let credential = Self.credential(section, appID: appID) { auth(section, common) }
+        let clientID = Self.digits(section, "client_id", "the id of the app's OAuth client: digits")
+        let credential = Self.credential(section, clientID: clientID ?? appID) { auth(section, common) }
         var projectID = Self.digits(section, "project_id", "the project's id: digits, from AppGallery Connect")
         if projectID == nil, case .serviceAccount(let account)? = credential { projectID = account.projectID }
         let api = Self.api(section, appID: appID, projectID: projectID)
+        if section.has("service_account_file"), section.has("client_id"), let api, !api.isHarmony {
+            let keep = "Remove it: a service account is no client, and only v3 takes messages back by it."
+            section.reject("client_id", "stands beside service_account_file", fix: keep)
+        }
         let tokenEndpoint = section.endpoint("token_url")
         if !common.address.isPlatform, !section.has("token_url"), case .client? = credential {
             section.missing(
@@ -49,6 +54,7 @@ extension HMSOptions {
         let receipts = section.section("receipts").flatMap { HMSReceiptOptions($0) }
         guard let credential, let api, section.report.issues.count == before else { return nil }
         self.init(credential: credential, api: api, appID: appID)
+        self.clientID = clientID
         self.common = common
         self.broadcast = broadcast
         if let tokenEndpoint { self.tokenEndpoint = tokenEndpoint }
@@ -92,7 +98,7 @@ extension HMSOptions {
 
     private static func credential(
         _ section: ConfigSection,
-        appID: String?,
+        clientID: String?,
         auth: () -> (any AuthStrategy)?
     ) -> Credential? {
         if section.has("auth") {
@@ -103,11 +109,11 @@ extension HMSOptions {
             return auth().map { .strategy($0) }
         }
         let secret = section.secret("client_secret")
-        let clientID = digits(section, "client_id", "the OAuth client's id, usually the app's")
         let file = section.credentialFile("service_account_file")
         if section.has("service_account_file") {
-            if let wrong = ["client_secret", "client_id"].first(where: { section.has($0) }) {
-                section.reject(wrong, "stands beside service_account_file", fix: "Keep one of the two ways to sign in.")
+            if section.has("client_secret") {
+                let keep = "Keep one of the two ways to sign in."
+                section.reject("client_secret", "stands beside service_account_file", fix: keep)
             }
             guard let file else { return nil }
             do throws(HMSServiceAccount.Mistake) {
@@ -124,7 +130,7 @@ extension HMSOptions {
             )
             return nil
         }
-        guard let id = clientID ?? appID else {
+        guard let id = clientID else {
             if !section.has("app_id"), !section.has("client_id") {
                 section.missing("app_id", "the app's id: digits, from AppGallery Connect")
             }

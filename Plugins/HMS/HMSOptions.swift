@@ -13,6 +13,9 @@ public struct HMSOptions: Sendable {
         ///
         /// Its tokens are of `TokenService/harmonyHuawei`; it takes a service account only.
         case v3(projectID: String)
+
+        /// Whether messages go to HarmonyOS 5 and later.
+        var isHarmony: Bool { if case .v3 = self { true } else { false } }
     }
 
     /// Who sends.
@@ -48,6 +51,8 @@ public struct HMSOptions: Sendable {
     public var api: API
     /// The app's id, for the calls about topics and tokens; nil when only the project is known.
     public var appID: String?
+    /// The id of the app's OAuth client, by which v3 takes messages back; nil when it is ``appID``.
+    public var clientID: String?
     /// Where access tokens are fetched.
     public var tokenEndpoint = Self.tokenEndpoint
     /// Recipients in one request, 1 to 1000.
@@ -86,8 +91,11 @@ public struct HMSOptions: Sendable {
         }
     }
 
+    /// The client of the call that takes messages back; nil when there is none: v1 and v2 cannot.
+    var revocationID: String? { isHarmony ? clientID ?? appID : nil }
+
     /// Whether messages go to HarmonyOS 5 and later.
-    var isHarmony: Bool { if case .v3 = api { true } else { false } }
+    var isHarmony: Bool { api.isHarmony }
 
     /// The pool for one of the endpoints: HTTP/1.1, as every client of Huawei's own has it.
     ///

@@ -6,7 +6,9 @@ extension BackendFactory {
     ///
     /// ## Configuration keys
     /// - `app_id` (string): The app's id: digits, as AppGallery Connect shows it.
-    /// - `client_secret` (secret): The app's secret, for OAuth 2.0 client credentials; `client_id` (default `app_id`).
+    /// - `client_secret` (secret): The app's secret, for OAuth 2.0 client credentials.
+    /// - `client_id` (string, default `app_id`): The id of the app's OAuth client; with `v3` messages are taken back by
+    ///   it.
     /// - `service_account_file` (path): A service account's key file, instead of the two above; it signs a JWT.
     /// - `auth` (map, `kind: oauth2_refresh`): Any other access tokens that are refreshed instead.
     /// - `project_id` (string): The project's id; with it, or a service account, the v2 API is used.

@@ -131,10 +131,16 @@ extension BackendGroup {
     public var tags: (any TagEditor)? { GroupTags(members.compactMap(\.backend.tags)) }
     /// Reports to the first member that takes the report.
     public var events: (any EventReporter)? { GroupEvents(members.compactMap(\.backend.events)) }
+    /// Reports to every member that takes events of the app's own.
+    public var customEvents: (any CustomEventReporter)? {
+        GroupCustomEvents(members.compactMap(\.backend.customEvents))
+    }
     /// Cancels at the first member that still can.
     public var cancellation: (any MessageCanceller)? { GroupCanceller(members.compactMap(\.backend.cancellation)) }
     /// The recall of the first member that has one, since nothing tells which member's a message is.
     public var recall: (any MessageRecaller)? { members.lazy.compactMap(\.backend.recall).first }
+    /// Asks each member that takes the tokens' services.
+    public var revocation: (any MessageRevoker)? { GroupRevoker(members.compactMap(\.backend.revocation)) }
     /// Looks a message up at one member after the other until one knows it.
     public var tracking: (any MessageTracker)? { GroupTracker(members.compactMap(\.backend.tracking)) }
     /// Passes a callback to one member after the other until one accepts it.

@@ -34,9 +34,13 @@ extension BackendWrapper {
     /// The wrapped backend's.
     public var events: (any EventReporter)? { wrapped.events }
     /// The wrapped backend's.
+    public var customEvents: (any CustomEventReporter)? { wrapped.customEvents }
+    /// The wrapped backend's.
     public var cancellation: (any MessageCanceller)? { wrapped.cancellation }
     /// The wrapped backend's.
     public var recall: (any MessageRecaller)? { wrapped.recall }
+    /// The wrapped backend's.
+    public var revocation: (any MessageRevoker)? { wrapped.revocation }
     /// The wrapped backend's.
     public var tracking: (any MessageTracker)? { wrapped.tracking }
     /// The wrapped backend's.

@@ -29,6 +29,13 @@ private func firstAnswer<Member, Answer>(
     return nil
 }
 
+/// Returns the services of several members, each once, in their order.
+private func union(of services: [[TokenService]]) -> [TokenService] {
+    services.joined().reduce(into: []) { all, service in
+        if !all.contains(service) { all.append(service) }
+    }
+}
+
 /// Registers devices at every member.
 struct GroupRegistrar: DeviceRegistrar {
     private let members: [any DeviceRegistrar]
@@ -177,6 +184,32 @@ struct GroupEvents: EventReporter {
     }
 }
 
+/// Reports events of the app's own to every member.
+struct GroupCustomEvents: CustomEventReporter {
+    private let members: [any CustomEventReporter]
+
+    init?(_ members: [any CustomEventReporter]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    func issues(in event: CustomEvent, of device: DeviceRecord) -> [Finding] {
+        members.flatMap { $0.issues(in: event, of: device) }
+    }
+
+    func report(
+        _ event: CustomEvent,
+        of device: DeviceRecord,
+        as attempt: OutboxAttempt
+    ) async throws(PushError) -> JSONObject {
+        var answer = JSONObject()
+        try await atEach(members) { member throws(PushError) in
+            answer = answer.merging(try await member.report(event, of: device, as: attempt))
+        }
+        return answer
+    }
+}
+
 /// Cancels at the member that sent the message.
 struct GroupCanceller: MessageCanceller {
     private let members: [any MessageCanceller]
@@ -190,6 +223,31 @@ struct GroupCanceller: MessageCanceller {
         try await firstAnswer(members) { member throws(PushError) -> Bool? in
             try await member.cancel(platformID: platformID) ? true : nil
         } ?? false
+    }
+}
+
+/// Takes a message back at each member, from the tokens whose services it takes.
+struct GroupRevoker: MessageRevoker {
+    private let members: [any MessageRevoker]
+
+    init?(_ members: [any MessageRevoker]) {
+        guard !members.isEmpty else { return nil }
+        self.members = members
+    }
+
+    /// Those of all members, each once.
+    var services: [TokenService] { union(of: members.map(\.services)) }
+
+    /// The smallest limit of a member.
+    var revocationLimit: Int { members.map(\.revocationLimit).min() ?? 1 }
+
+    func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
+        var isTaken = false
+        for member in members {
+            let own = tokens.filter { member.services.contains($0.service) }
+            if !own.isEmpty, try await member.revoke(trackingID, from: own) { isTaken = true }
+        }
+        return isTaken
     }
 }
 
@@ -219,11 +277,7 @@ struct GroupTopics: TopicManager {
         self.members = members
     }
 
-    var services: [TokenService] {
-        members.flatMap(\.services).reduce(into: []) { all, service in
-            if !all.contains(service) { all.append(service) }
-        }
-    }
+    var services: [TokenService] { union(of: members.map(\.services)) }
 
     func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
         await atTakers(of: tokens) { member, tokens throws(PushError) in

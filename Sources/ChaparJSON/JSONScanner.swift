@@ -52,6 +52,8 @@ public struct JSONScanner: ~Copyable {
     /// The position of the next byte to read.
     public private(set) var offset = 0
     private var depth = 0
+    /// The number of characters U+0000 in the strings that were read, all of which are escaped.
+    package private(set) var nulCount = 0
 
     private init(_ text: UnsafeBufferPointer<UInt8>) {
         self.text = text
@@ -448,6 +450,7 @@ public struct JSONScanner: ~Copyable {
                 code = 0x10000 + (code - 0xD800) << 10 + (low - 0xDC00)
             }
             guard let scalar = Unicode.Scalar(code) else { throw textError("a Unicode scalar") }
+            if code == 0 { nulCount &+= 1 }
             decoded.append(contentsOf: String(Character(scalar)).utf8)
         default:
             offset -= 1

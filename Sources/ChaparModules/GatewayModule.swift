@@ -7,6 +7,8 @@ public import ChaparQueue
 /// module has no access to servers; it uses the gateway through a ``ModuleGate``.
 public protocol GatewayModule: Sendable {
     /// The beginning of its paths, such as `/v1/apps/`.
+    ///
+    /// The module is also asked about the prefix without the slash at its end.
     var prefix: String { get }
 
     /// Returns the endpoint of a path without its query; nil when there is none.

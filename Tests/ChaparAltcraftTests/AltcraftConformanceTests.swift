@@ -64,6 +64,7 @@ struct AltcraftConformanceTests {
             subject.means.statuses = [.subscribed, .suspended, .unsubscribed]
             subject.means.tags = ["_fname": "Ada"]
             subject.means.reported = { "m-7f31c0" }
+            subject.means.customEvent = CustomEvent("purchase", options: ["pixel": "sandbox-pixel"])
             if check.source.hasPrefix("PushBackend.devices") {
                 // Altcraft makes a subscription when it is asked to, and registering moves the one that is there.
                 try await backend.subscriptions?.setStatus(.subscribed, of: .sample())

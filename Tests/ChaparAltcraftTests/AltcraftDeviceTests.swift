@@ -208,7 +208,7 @@ struct AltcraftDeviceTests {
 
     static let refusals: [(AltcraftAction, refused: Int, failed: Int)] = [
         (.subscribe, 430, 530), (.update, 431, 531), (.event, 432, 532), (.unsuspend, 433, 433), (.status, 434, 434),
-        (.profile, 438, 538),
+        (.profile, 438, 538), (.mobile, 437, 537),
     ]
 
     @Test(
@@ -230,6 +230,9 @@ struct AltcraftDeviceTests {
                     case .unsuspend: _ = try await harness.mobile.unsuspend(.sample())
                     case .status: _ = try await harness.mobile.status(.latest, of: .sample())
                     case .profile: _ = try await harness.mobile.updateProfile(["city": "x"], of: .sample(), as: attempt)
+                    case .mobile:
+                        let event = CustomEvent("buy", options: ["pixel": "sandbox-pixel"])
+                        _ = try await harness.mobile.report(custom: event, of: .sample(), as: attempt)
                     case .subscribe, .suspend, .unsubscribe: try await harness.change(.subscribed)
                     }
                 }

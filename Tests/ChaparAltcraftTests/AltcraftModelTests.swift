@@ -75,6 +75,7 @@ struct AltcraftModelTests {
         (.unsubscribe, [230, 430, 530], [232, 432, 532]), (.update, [231, 431, 531], [233, 433, 533]),
         (.unsuspend, [233, 433, 433], [234, 434, 434]), (.status, [234, 434, 434], [235, 435, 435]),
         (.event, [232, 432, 532], [236, 436, 536]), (.profile, [238, 438, 538], [238, 438, 538]),
+        (.mobile, [237, 437, 537], [237, 437, 537]),
     ]
 
     @Test("Each outcome has the number of the chosen release", arguments: codes)
@@ -85,6 +86,7 @@ struct AltcraftModelTests {
         #expect(AltcraftEventCodes.seed.unprepared(.unsuspend) == 423)
         #expect(AltcraftEventCodes.seed.unprepared(.status) == 424)
         #expect(AltcraftEventCodes.seed.dropped(.event) == 484 && AltcraftEventCodes.seed.dropped(.suspend) == 480)
+        #expect(AltcraftEventCodes.seed.dropped(.mobile) == 485 && AltcraftEventCodes.seed.unprepared(.mobile) == 527)
     }
 
     @Test("An event leaves out parameters and null values, and is equal to itself only")
@@ -132,6 +134,16 @@ struct AltcraftModelTests {
     func badChanges(change: JSONValue, words: String) throws {
         let issue = try #require(AltcraftFields.issues(profile: ["a/b": change], at: "#/p").first)
         #expect(issue.pointer == "#/p/a~1b" && issue.detail.contains(words))
+    }
+
+    @Test("A change's action may be in any case, and goes out as Altcraft writes it")
+    func words() {
+        var issues: [Finding] = []
+        let fields: JSONObject = ["bonus": ["action": "INCR", "value": 5], "city": "Kazan", "note": ["a": "SET"]]
+        let change = AltcraftChange(["profile_fields": .object(fields)], sync: true, issues: &issues)
+        let read: JSONObject = ["bonus": ["action": "incr", "value": 5], "city": "Kazan", "note": ["a": "SET"]]
+        #expect(issues.isEmpty && change.profileFields == read)
+        #expect(AltcraftFields.issues(profile: ["a": ["action": "Grow", "value": 1]], at: "#").count == 1)
     }
 
     @Test("Subscription fields hold primitives only; profile fields any JSON")

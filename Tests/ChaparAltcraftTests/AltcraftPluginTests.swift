@@ -78,7 +78,14 @@ struct AltcraftPluginTests {
         #expect(made.operationPolicy.maximumAttempts == 20 && made.operationPolicy.honoursRetryAfter)
     }
 
+    @Test("The pixel of custom events is the section's")
+    func pixel() async throws {
+        let (backend, issues) = await Self.make(Self.least.overlaid(with: ["pixel": "px-1"]))
+        #expect(issues.isEmpty && backend?.customEvents != nil && backend?.client.options.pixel == "px-1")
+    }
+
     static let bad: [(JSONObject, [String])] = [
+        (least.overlaid(with: ["pixel": " "]), ["backends.crm.pixel"]),
         ([:], ["backends.crm.api_url", "backends.crm.auth"]),
         (least.overlaid(with: ["api_url": ""]), ["backends.crm.api_url"]),
         (least.overlaid(with: ["api_url": "ftp://x"]), ["backends.crm.api_url"]),

@@ -1,3 +1,4 @@
+import Foundation
 import ChaparCore
 import ChaparComposition
 import ChaparTesting
@@ -84,7 +85,8 @@ struct WrapperTests {
 
     /// A backend that can do everything.
     private struct Capable: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter,
-        MessageCanceller, MessageTracker, ReceiptReader, MessageRecaller, TopicManager, ChannelManager, TokenDirectory
+        MessageCanceller, MessageTracker, ReceiptReader, MessageRecaller, MessageRevoker, TopicManager, ChannelManager,
+        TokenDirectory, CustomEventReporter
     {
         let kind: BackendKind = "capable"
         let audience = BackendAudience(forms: [.topic])
@@ -101,6 +103,8 @@ struct WrapperTests {
         var tracking: (any MessageTracker)? { self }
         var receipts: (any ReceiptReader)? { self }
         var recall: (any MessageRecaller)? { self }
+        var customEvents: (any CustomEventReporter)? { self }
+        var revocation: (any MessageRevoker)? { self }
         var topics: (any TopicManager)? { self }
         var channels: (any ChannelManager)? { self }
         var tokenDirectory: (any TokenDirectory)? { self }
@@ -127,6 +131,13 @@ struct WrapperTests {
         func state(of platformID: String) async throws(PushError) -> DeliveryState? { .opened }
         func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] { [] }
         func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool { true }
+        func report(_ event: CustomEvent, of device: DeviceRecord, as attempt: OutboxAttempt)
+            async throws(PushError) -> JSONObject
+        { ["told": .string(event.name)] }
+        let revocationLimit = 5
+        func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
+            tokens.allSatisfy { $0.service == .iOSAPNs }
+        }
         func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
             tokens.map { _ in .done }
         }
@@ -179,6 +190,14 @@ struct WrapperTests {
             #expect(try await backend.tracking?.state(of: "p") == .opened, "\(name)")
             #expect(backend.receipts?.acknowledgement == [1], "\(name)")
             #expect(try await backend.recall?.recall(nil, from: "u") == true, "\(name)")
+            let told = try await backend.customEvents?.report(
+                CustomEvent("purchase"),
+                of: device,
+                as: OutboxAttempt(at: Date(timeIntervalSince1970: 0))
+            )
+            #expect(told == ["told": "purchase"], "\(name)")
+            #expect(try await backend.revocation?.revoke("t", from: device.tokens) == true, "\(name)")
+            #expect(backend.revocation?.revocationLimit == 5, "\(name)")
             #expect(try await backend.topics?.topics(of: device.tokens[0])?.map(\.name) == ["news"], "\(name)")
             #expect(try await backend.channels?.list() == ["c"], "\(name)")
             #expect(try await backend.tokenDirectory?.details(of: device.tokens[0])?.application == "a", "\(name)")
@@ -209,9 +228,21 @@ struct WrapperTests {
             #expect(backend.devices == nil && backend.subscriptions == nil && backend.tags == nil)
             #expect(backend.events == nil && backend.cancellation == nil && backend.tracking == nil)
             #expect(backend.receipts == nil && backend.recall == nil && backend.topics == nil)
+            #expect(backend.revocation == nil && backend.customEvents == nil)
             #expect(backend.channels == nil && backend.tokenDirectory == nil)
             #expect(!backend.schedulesMessages)
         }
+    }
+
+    @Test("A group takes a message back from the tokens that a member takes, and from no others")
+    func groupRevocation() async throws {
+        let group = FallbackBackend([NamedBackend("one", Capable()), NamedBackend("none", ScriptedBackend())])
+        let revocation = try #require(group.revocation)
+        let own = DeviceToken("t", service: .iOSAPNs)
+        let foreign = DeviceToken("t", service: .androidHuawei)
+        #expect(revocation.services == [.iOSAPNs])
+        #expect(try await revocation.revoke("0/1", from: [own, foreign]))
+        #expect(try await !revocation.revoke("0/1", from: [foreign]))
     }
 
     @Test("A group gives each member the tokens of its services, and tells of each token what went wrong first")

@@ -10,6 +10,10 @@ import Testing
 /// Requests and answers of `POST /api/push`: specs/gorush.md sections 2, 4 and 13.
 @Suite("gorush's door: requests and answers", .timeLimit(.minutes(1)))
 struct PushTests {
+    private static func nested(_ levels: Int) -> String {
+        String(repeating: "[", count: levels) + String(repeating: "]", count: levels)
+    }
+
     private static let missing = #"{"code":400,"message":"Missing notifications field."}"#
 
     static let refused: [(String, String)] = [
@@ -25,12 +29,17 @@ struct PushTests {
         (#"{"notifications":[{"tokens":["a"],"platform":1}],"notifications":{"#, missing),
         (#"{"notifications":[]}"#, #"{"code":400,"message":"Notifications field is empty."}"#),
         (
+            #"{"notifications":[{"tokens":["a"],"platform":2,"data":{"x":\#(nested(100))}}]}"#,
+            #"{"code":400,"message":"The JSON nests more than 64 levels deep."}"#
+        ),
+        (#"{"notifications":[{"tokens":["a"],"platform":2,"data":{"x":\#(nested(100))"#, missing),
+        (
             #"{"notifications":[\#(Array(repeating: "{}", count: 101).joined(separator: ","))]}"#,
             #"{"code":400,"message":"Number of notifications(101) over limit(100)"}"#
         ),
     ]
 
-    @Test("The three refusals of a body, byte for byte", arguments: refused)
+    @Test("The refusals of a body, byte for byte", arguments: refused)
     func refusals(body: String, expected: String) async throws {
         let door = Door()
         let answer = try await door.push(body)

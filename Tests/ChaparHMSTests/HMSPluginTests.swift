@@ -61,6 +61,20 @@ struct HMSPluginTests {
         #expect(account?.topics == nil)
     }
 
+    @Test(
+        "With v3 messages are taken back by client_id, or by app_id in its place",
+        arguments: ["client_id", "app_id"]
+    )
+    func client(key: String) throws {
+        let v3: [(String, ConfigNode.Value)] = [
+            ("api", .scalar("v3")), ("service_account_file", .scalar("account.json")),
+        ]
+        let (backend, issues) = try Self.load(v3 + [(key, .scalar("77"))])
+        #expect(issues.isEmpty, "\(issues)")
+        #expect(backend?.options.revocationID == "77" && backend?.revocation != nil)
+        #expect(try Self.load(v3).0?.revocation == nil)
+    }
+
     @Test("Receipts are read when it is said how they are signed")
     func receipts() throws {
         let map = ConfigNode.Value.map(
@@ -105,6 +119,10 @@ struct HMSPluginTests {
         Mistake(
             values: plain + [("service_account_file", .scalar("account.json"))],
             words: ["client_secret: stands beside service_account_file"]
+        ),
+        Mistake(
+            values: [("service_account_file", .scalar("account.json")), ("client_id", .scalar("7"))],
+            words: ["client_id: stands beside service_account_file", "only v3"]
         ),
         Mistake(values: [("service_account_file", .scalar("text.json"))], words: ["is not JSON"]),
         Mistake(values: [("service_account_file", .scalar("empty.json"))], words: ["has no key_id"]),

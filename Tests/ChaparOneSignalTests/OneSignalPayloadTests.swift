@@ -135,6 +135,19 @@ struct OneSignalPayloadTests {
         #expect(OneSignalCheck.faults(notification).map(\.code) == [code])
     }
 
+    @Test("OneSignal's words may be in any case, and go out as OneSignal writes them")
+    func words() throws {
+        let own: JSONObject = [
+            "ios_interruption_level": "Time_Sensitive", "delayed_option": "LAST-ACTIVE", "ios_badgeType": "increase",
+            "apns_push_type_override": "VoIP", "throttle_rate_per_minute": 0,
+        ]
+        let notification = PushNotification(title: "T", overrides: ["onesignal": own])
+        #expect(OneSignalCheck.faults(notification).isEmpty)
+        let json = try body(notification, remaining: 60)
+        #expect(json["ios_interruption_level"] == "time_sensitive" && json["delayed_option"] == "last-active")
+        #expect(json["ios_badgeType"] == "Increase" && json["apns_push_type_override"] == "voip")
+    }
+
     static let filters: [(OneSignalFilter, JSONValue)] = [
         (.tag("k", .equal, "v"), ["field": "tag", "key": "k", "value": "v", "relation": "="]),
         (.tag("k", .notExists), ["field": "tag", "key": "k", "relation": "not_exists"]),

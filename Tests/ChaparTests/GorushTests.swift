@@ -188,9 +188,27 @@ struct GorushTests {
         }
     }
 
-    @Test("A file that is not gorush's is not converted")
-    func foreign() async throws {
-        try await Self.with("backends: {}\ncore: {}\nios: {}\n") { folder in
+    @Test("One platform's section is enough")
+    func onePlatform() async throws {
+        let text = "huawei: { enabled: true, appid: \"100200300\", appsecret: planted-secret }\n"
+        try await Self.with(text) { folder in
+            let result = try await Program.run(
+                Self.convert,
+                environment: ["GOOGLE_APPLICATION_CREDENTIALS": ""],
+                in: folder
+            )
+            let made = try? String(contentsOf: folder.appending(path: "new.yaml"), encoding: .utf8)
+            #expect(made?.contains("kind: hms") == true, "\(result.output)\(result.errors)")
+            #expect(!(result.output + result.errors).contains("planted"))
+        }
+    }
+
+    @Test(
+        "A file that is not gorush's is not converted",
+        arguments: ["backends: {}\ncore: {}\nios: {}\n", "core: {}\n"]
+    )
+    func foreign(text: String) async throws {
+        try await Self.with(text) { folder in
             let result = try await Program.run(Self.convert, in: folder)
             #expect(
                 result.status == 3 && result.errors.contains("is not a configuration of gorush"),

@@ -48,6 +48,36 @@ struct PluginNewTests {
         #expect(all.split(separator: "\n").allSatisfy { $0.count <= 130 })
     }
 
+    @Test("A recipient that is an address has the kit's parts for it", arguments: PluginAuth.allCases)
+    func recipient(auth: PluginAuth) throws {
+        var words = try PluginNames("SMS", program: "gate").words
+        words["chapar"] = #".package(name: "chapar", path: "../..")"#
+        for recipient in PluginRecipient.allCases {
+            let files = PluginTemplate.swift.filled(words, auth: auth, recipient: recipient)
+            let all = files.map { $0.text }.joined()
+            #expect(files.count == 13 && !all.contains("@+"))
+            for part in ["HTTPPools(", "HTTPAddress(url:", ".isBelow(", "checked(_ token:", "hostileRecipients"] {
+                #expect(all.contains(part) == (recipient == .url), "\(part)")
+            }
+            #expect(all.contains(".addresses]") == (recipient == .word))
+            #expect(all.contains("AuthorizedTransport") == (auth == .oauth2))
+            #expect(all.split(separator: "\n").allSatisfy { $0.count <= 130 })
+        }
+    }
+
+    @Test("--here and --recipient url go together; a service in Python has no such recipients")
+    func recipientHere() async throws {
+        let folder = try Self.tree()
+        defer { folder.remove() }
+        let arguments = ["plugin", "new", "Bells", "--recipient", "url"]
+        let python = try await Program.run(arguments + ["--language", "python"], in: folder.url)
+        #expect(python.status == 2 && python.errors.contains("--recipient"), "\(python.errors)")
+        let made = try await Program.run(arguments + ["--here"], in: folder.url)
+        #expect(made.status == 0, "\(made.errors)")
+        let backend = Self.files(in: folder.url)["Plugins/Bells/BellsBackend.swift"]
+        #expect(backend?.contains("HTTPPools") == true)
+    }
+
     @Test(
         "Access tokens are for a package in Swift",
         arguments: [["--here"], ["--language", "python"]]

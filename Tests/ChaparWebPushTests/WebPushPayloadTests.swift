@@ -98,6 +98,12 @@ struct WebPushPayloadTests {
         (["notification": ["dir": "up"]], "notification/dir"), (["a/b": 1], "a~1b"),
     ]
 
+    @Test("The direction of a text may be in any case")
+    func words() {
+        let read = WebPushOverrides(["notification": ["dir": "RTL"], "urgency": "Low"])
+        #expect(read.faults.isEmpty && read.notification["dir"] == "rtl" && read.urgency == .low)
+    }
+
     @Test("A wrong override is told by its member", arguments: overrides)
     func wrong(object: JSONObject, path: String) {
         var notification = PushNotification.sample

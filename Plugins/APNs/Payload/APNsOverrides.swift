@@ -20,7 +20,7 @@ struct APNsOverrides {
     init(_ object: JSONObject) {
         for (name, value) in object {
             switch (name, value) {
-            case ("payload", .object(let payload)): self.payload = Self.folded(payload)
+            case ("payload", .object(let payload)): self.payload = Self.words.folded(payload)
             case ("headers", .object(let headers)): read(headers)
             case ("payload", _), ("headers", _):
                 fault(name, "not_an_object", "\(name) must be an object.")
@@ -92,17 +92,11 @@ struct APNsOverrides {
         }
     }
 
-    /// Returns the payload with Apple's words in the case in which Apple reads them.
-    private static func folded(_ payload: JSONObject) -> JSONObject {
-        guard var aps = payload["aps"]?.objectValue else { return payload }
-        for name in ["interruption-level", "event"] {
-            guard let text = aps[name]?.stringValue, text != text.lowercased() else { continue }
-            aps[name] = .string(text.lowercased())
-        }
-        var payload = payload
-        payload["aps"] = .object(aps)
-        return payload
-    }
+    /// The words of the payload.
+    private static let words = PlatformWords([
+        "aps/interruption-level": ["passive", "active", "time-sensitive", "critical"],
+        "aps/event": ["start", "update", "end"],
+    ])
 
     private mutating func fault(_ name: String, _ code: String, _ detail: String) {
         faults.append(Finding(pointer: "\(Self.pointer)/\(name)", code: code, detail: detail))

@@ -249,7 +249,8 @@ public final class AltcraftDevices: Sendable {
             client.emit(context, .error, "\(issue.pointer): \(issue.detail)", 474)
             throw PushError(.invalidRequest, "\(issue.pointer): \(issue.detail)", reason: "474")
         }
-        return try await client.perform(context) { _ in .profile(fields, skipTriggers: skipTriggers) }
+        let folded = AltcraftFields.folded(profile: fields)
+        return try await client.perform(context) { _ in .profile(folded, skipTriggers: skipTriggers) }
     }
 
     /// Tells Altcraft that a message reached the device, or was opened; `uid` is the message as its payload named it.
@@ -273,6 +274,33 @@ public final class AltcraftDevices: Sendable {
         }
         let time = Int64(clamping: attempt.at.timeIntervalSince1970)
         return try await client.perform(context) { .event(event, uid: uid, mode: $0, at: time) }
+    }
+
+    /// Tells Altcraft of an event of the app's own, such as a purchase.
+    ///
+    /// - Throws: `PushError.Code.invalidRequest` without sending anything when the event is wrong, else what became of
+    ///   the request.
+    public func report(
+        custom event: CustomEvent,
+        of device: DeviceRecord,
+        as attempt: OutboxAttempt
+    ) async throws(PushError) -> ResponseWithHttp {
+        let context = AltcraftRequestContext(
+            action: .mobile,
+            device: device,
+            attempt: attempt,
+            value: ["name": .string(event.name)],
+            remark: event.name
+        )
+        var issues: [Finding] = []
+        let read = AltcraftMobileEvent(event, pixel: client.options.pixel, issues: &issues)
+        if let issue = issues.first {
+            let code = issue.code == "not_primitive" ? 472 : 474
+            client.emit(context, .error, "\(issue.pointer): \(issue.detail)", code)
+            throw PushError(.invalidRequest, "\(issue.pointer): \(issue.detail)", reason: "\(code)")
+        }
+        let time = Int64(clamping: attempt.at.timeIntervalSince1970)
+        return try await client.perform(context) { _ in .mobile(read, at: time, zone: device.minutesWest) }
     }
 
     func service(_ name: String, _ device: String) throws(PushError) -> TokenService {

@@ -15,6 +15,8 @@ public enum AltcraftAction: String, Sendable, CaseIterable {
     case status
     /// A delivery or an opening is told.
     case event
+    /// An event of the app's own is told.
+    case mobile
     /// Profile fields change without a subscription.
     case profile
 
@@ -26,8 +28,14 @@ public enum AltcraftAction: String, Sendable, CaseIterable {
         case .unsuspend: "push/unsuspend"
         case .status: "push/status"
         case .event: "event/push"
+        case .mobile: "event/post"
         case .profile: "profile/update"
         }
+    }
+
+    /// The word before an event's type or name in a message, as `. Type: open` or `, name: purchase`.
+    var remarkName: (ofSuccess: String, ofFailure: String) {
+        self == .mobile ? ("Event name", "name") : ("Type", "type")
     }
 
     /// Whether a failure of the platform is followed by another try.
@@ -54,6 +62,8 @@ public enum AltcraftEventCodes: String, Sendable, CaseIterable {
         case (.seed, .status), (.current, .unsuspend): 234
         case (.current, .status): 235
         case (.current, .event): 236
+        // The seed has no such events: the number is that of the releases that do.
+        case (_, .mobile): 237
         case (_, .profile): 238
         }
     }
@@ -72,10 +82,17 @@ public enum AltcraftEventCodes: String, Sendable, CaseIterable {
         case .subscribe, .suspend, .unsubscribe: 520
         case .update: 521
         case .event: 522
+        case .mobile: 527
         case .profile: 561
         }
     }
 
     /// The number of an operation that was given up after its last try.
-    func dropped(_ action: AltcraftAction) -> Int { action == .event ? 484 : 480 }
+    func dropped(_ action: AltcraftAction) -> Int {
+        switch action {
+        case .event: 484
+        case .mobile: 485
+        default: 480
+        }
+    }
 }

@@ -43,7 +43,7 @@ package struct AltcraftChange: Hashable {
                     continue
                 }
                 issues += AltcraftFields.issues(profile: fields, at: pointer)
-                profileFields = fields.withoutNulls
+                profileFields = AltcraftFields.folded(profile: fields).withoutNulls
             case "custom_fields":
                 guard let fields = value.objectValue else {
                     wrong("an object of field names and texts, numbers, true or false (475)")
@@ -136,6 +136,15 @@ extension DeviceRecord {
         put("_app_iid", text("app_iid"))
         put("_app_ver", text("app_version"))
         return fields
+    }
+
+    /// The minutes west of UTC, as events of an app's own count them; 0 when the device's time zone is not known.
+    var minutesWest: Int {
+        let texts = ["os_tz", "time_zone"].compactMap { attributes[$0]?.stringValue }
+        guard let offset = texts.lazy.compactMap(Self.offset).first,
+            let hours = Int(offset.dropFirst().prefix(2)), let minutes = Int(offset.suffix(2))
+        else { return 0 }
+        return (offset.hasPrefix("-") ? 1 : -1) * (hours * 60 + minutes)
     }
 
     /// `+0300`, of an offset in one of the usual forms or of a time zone's name.

@@ -38,6 +38,7 @@ public enum AltcraftFields {
     public static let maximumBytes = 65_536
     /// The six changes.
     static let actions = ["set", "unset", "incr", "add", "delete", "upsert"]
+    private static let words = PlatformWords(["action": actions])
 
     /// Begins a change of a profile field.
     public static func actionField(key: String) -> ActionField { ActionField(key: key) }
@@ -49,11 +50,21 @@ public enum AltcraftFields {
         return merged
     }
 
+    /// Returns profile fields with the changes as Altcraft writes them.
+    static func folded(profile fields: JSONObject) -> JSONObject {
+        var folded = fields
+        for (name, value) in fields {
+            guard let change = value.objectValue, change["action"] != nil else { continue }
+            folded[name] = .object(words.folded(change))
+        }
+        return folded
+    }
+
     /// Returns the problems of profile fields: any JSON is a value, but a change must be one that Altcraft knows.
     static func issues(profile fields: JSONObject, at pointer: String) -> [Finding] {
         var issues = common(fields, at: pointer)
         for (name, value) in fields {
-            guard let change = value.objectValue, let action = change["action"] else { continue }
+            guard let change = value.objectValue.map(words.folded), let action = change["action"] else { continue }
             if let problem = problem(in: change, action) {
                 issues.append(
                     Finding(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "invalid_field", detail: problem)
@@ -81,6 +92,18 @@ public enum AltcraftFields {
                         "The subscription field \(shown(name)) holds \(kind). Altcraft takes a text, a number, true or "
                         + "false here (475); put what has parts into profile_fields."
                 )
+            )
+        }
+        return issues
+    }
+
+    /// Returns the problems of an event's values: texts, numbers, truth values and null only (code 472).
+    static func issues(event data: JSONObject, at pointer: String) -> [Finding] {
+        var issues = common(data, at: pointer)
+        for (name, value) in data where value.arrayValue != nil || value.objectValue != nil {
+            let detail = "Altcraft takes a text, a number, true or false here (472); \(shown(name)) has parts."
+            issues.append(
+                Finding(pointer: "\(pointer)/\(name.jsonPointerStep)", code: "not_primitive", detail: detail)
             )
         }
         return issues

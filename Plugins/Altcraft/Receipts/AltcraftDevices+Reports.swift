@@ -33,3 +33,21 @@ extension AltcraftDevices: EventReporter {
         try await report(event, uid: platformID, of: device, as: attempt).redacted().json
     }
 }
+
+extension AltcraftDevices: CustomEventReporter {
+    /// Returns the problems of an event: each with its pointer, what was found, and the fix.
+    public func issues(in event: CustomEvent, of device: DeviceRecord) -> [Finding] {
+        var issues: [Finding] = []
+        _ = AltcraftMobileEvent(event, pixel: client.options.pixel, issues: &issues)
+        return issues
+    }
+
+    /// Tells an event of the app's own.
+    public func report(
+        _ event: CustomEvent,
+        of device: DeviceRecord,
+        as attempt: OutboxAttempt
+    ) async throws(PushError) -> JSONObject {
+        try await report(custom: event, of: device, as: attempt).redacted().json
+    }
+}

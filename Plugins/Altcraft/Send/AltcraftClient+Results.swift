@@ -22,7 +22,7 @@ extension AltcraftClient {
             isShared: auth.isShared
         )
         if consequence == .success {
-            let remark = context.remark.map { ". Type: \($0)" } ?? ""
+            let remark = context.remark.map { ". \(action.remarkName.ofSuccess): \($0)" } ?? ""
             emit(
                 context,
                 .info,
@@ -33,7 +33,7 @@ extension AltcraftClient {
             )
             return full
         }
-        let remark = context.remark.map { ", type: \($0)" } ?? ""
+        let remark = context.remark.map { ", \(action.remarkName.ofFailure): \($0)" } ?? ""
         let sentence =
             "request: \(action.requestName), http code: \(answer.status), error: \(error), "
             + "errorText: \(response?.errorText ?? "")\(remark)"

@@ -12,7 +12,7 @@ struct AltcraftRequestContext: Sendable {
     var attempt: OutboxAttempt
     /// Further values of the events, such as `uid` and `type`.
     var value = JSONObject()
-    /// The event's type that the messages of events add, such as `open`.
+    /// The event's type or name that the messages of events add, such as `open`.
     var remark: String?
     /// Texts that must not be in a message.
     var tokens: [String] = []
@@ -44,6 +44,7 @@ final class AltcraftClient: Sendable {
     let pool: any HTTPPool
     private let onEvent: @Sendable (AltcraftEvent) -> Void
     private let templates: [String: HTTPCallTemplate]
+    private let formTemplate: HTTPCallTemplate
 
     init(
         options: AltcraftOptions,
@@ -68,6 +69,11 @@ final class AltcraftClient: Sendable {
             )
         }
         self.templates = templates
+        formTemplate = HTTPCallTemplate(
+            method: "POST",
+            headers: [HTTPHeader("accept", "application/json")],
+            deadline: options.common.timeout
+        )
     }
 
     var codes: AltcraftEventCodes { options.eventCodes }
@@ -107,14 +113,20 @@ final class AltcraftClient: Sendable {
         _ session: AltcraftSession,
         _ context: AltcraftRequestContext
     ) async -> Result<HTTPAnswer, HTTPFailure> {
-        guard let template = templates[request.method] else {
+        guard let template = request.form == nil ? templates[request.method] : formTemplate else {
             return .failure(HTTPFailure(.notProcessed, .invalidCall, "no such method"))
         }
-        let headers = [
+        let id = context.attempt.id.uuidString.lowercased()
+        var headers = [
             HTTPHeader("authorization", session.authorization.reveal(), .literal),
-            HTTPHeader("request-id", context.attempt.id.uuidString.lowercased(), .literal),
+            HTTPHeader("request-id", id, .literal),
         ]
-        let body = request.body.map { JSONValue.object($0).bytes } ?? []
+        var body = request.body.map { JSONValue.object($0).bytes } ?? []
+        if let form = request.form {
+            let boundary = "chapar-\(id)"
+            headers.append(HTTPHeader("content-type", MultipartForm.type(boundary: boundary), .literal))
+            body = form.bytes(boundary: boundary)
+        }
         var target = request.target(under: options.base)
         for _ in 0...5 {
             let answer: HTTPAnswer

@@ -10,6 +10,8 @@ struct AltcraftRequest {
     let path: String
     let query: [(name: String, value: String)]
     let body: JSONObject?
+    /// The form in the place of a JSON body.
+    var form: MultipartForm?
 
     /// A change of a subscription.
     static func subscription(
@@ -100,6 +102,18 @@ struct AltcraftRequest {
             path: "/event/push/" + event.altcraftName,
             query: [("matching_mode", mode)],
             body: ["time": .integer(max(1, time)), "smid": .string(uid)]
+        )
+    }
+
+    /// An event of the app's own.
+    static func mobile(_ event: AltcraftMobileEvent, at time: Int64, zone: Int) -> AltcraftRequest {
+        AltcraftRequest(
+            action: .mobile,
+            method: "POST",
+            path: "/event/post",
+            query: [("i", event.pixel), ("tr", "px"), ("t", "open"), ("v", "2")],
+            body: nil,
+            form: MultipartForm(parts: event.parts(at: time, zone: zone))
         )
     }
 

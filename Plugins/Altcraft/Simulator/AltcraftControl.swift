@@ -7,7 +7,7 @@ internal import ChaparSimulator
 /// | --- | --- |
 /// | `GET /` | says where it listens |
 /// | `GET /profiles` | all profiles with their fields and subscriptions |
-/// | `GET /events` | the deliveries and openings that were told |
+/// | `GET /events` | the deliveries and openings that were told, and events of the app's own |
 /// | `GET /launches` | the campaigns that were started |
 /// | `GET /counters` | what happened |
 /// | and | those of ``HostControl`` |
@@ -30,7 +30,13 @@ struct AltcraftControl: SimulatorControl {
                     "count": .integer(Int64(event.count)),
                 ]
             }
-            return ["events": .array(list)]
+            let own = simulator.mobileEvents.map { event -> JSONValue in
+                [
+                    "name": .string(event.name), "pixel": .string(event.pixel), "time": .integer(event.time),
+                    "data": event.values["wd"] ?? [:], "count": .integer(Int64(event.count)),
+                ]
+            }
+            return ["events": .array(list), "mobile_events": .array(own)]
         case ("GET", "/launches"):
             let list = simulator.launches.map { launch -> JSONValue in
                 ["request": .object(launch.request), "reached": .integer(Int64(launch.reached))]

@@ -52,6 +52,7 @@ struct AltcraftHandler: SandboxHandler {
     private func route(_ request: SandboxRequest, _ now: Date) throws(Refusal) -> SandboxAnswer {
         simulator.withState { $0.advance(at: now) }
         if request.path.hasPrefix("/api/v1.1/") { return try AltcraftCampaignHandler(simulator).answer(request, now) }
+        if request.path == "/event/post" { return try mobileEvent(request, now) }
         guard request.header("content-type")?.lowercased().hasPrefix("application/json") ?? false else {
             throw Self.refuse(400, "Content-Type must be application/json")
         }
@@ -248,6 +249,58 @@ struct AltcraftHandler: SandboxHandler {
         }
         return Self.json(200, ["error": 0, "error_text": ""])
     }
+
+    /// Takes an event of an app's own: a form whose parts the code of Altcraft's SDK shows.
+    private func mobileEvent(_ request: SandboxRequest, _ now: Date) throws(Refusal) -> SandboxAnswer {
+        guard request.method == "POST" else { throw Self.refuse(404, "no such path") }
+        guard let id = request.header("request-id"), !id.isEmpty else {
+            throw Self.refuse(400, "Request-ID is missing")
+        }
+        _ = try AltcraftGate(simulator).caller(of: request, now)
+        guard let query = FormFields.parse(request.query), query["tr"] == "px", query["t"] == "open", query["v"] == "2"
+        else { throw Self.refuse(400, "the query needs tr=px, t=open and v=2") }
+        guard let pixel = query["i"], simulator.rules.pixels.contains(pixel) else {
+            throw Self.refuse(400, "the pixel is not known")
+        }
+        guard let form = AltcraftForm(request) else { throw Self.refuse(400, "the body is no multipart/form-data") }
+        if let other = form.parts.keys.filter({ !Self.eventParts.contains($0) }).min() {
+            throw Self.refuse(400, "the part \(other) is not known")
+        }
+        guard form.text("tz").flatMap({ Int($0) }) != nil, let time = form.text("t").flatMap({ Int64($0) }), time > 0,
+            form.text("aci") != nil, let name = form.text("wn"), !name.isEmpty
+        else { throw Self.refuse(400, "tz, t, aci or wn is missing") }
+        var values: [String: JSONValue] = [:]
+        for part in Self.jsonEventParts where form.parts[part] != nil {
+            guard let value = form.json(part) else { throw Self.refuse(400, "the part \(part) is no JSON") }
+            guard part == "mi" ? value.stringValue != nil : value.objectValue != nil else {
+                throw Self.refuse(400, "the part \(part) is of another type")
+            }
+            values[part] = value
+        }
+        let data = values["wd"]?.objectValue ?? JSONObject()
+        guard data.allSatisfy({ $0.value.objectValue == nil && $0.value.arrayValue == nil }) else {
+            throw Self.refuse(400, "the part wd is not flat")
+        }
+        simulator.withState { state in
+            if let place = state.mobileEvents.firstIndex(where: { $0.requestID == id }) {
+                state.mobileEvents[place].count += 1
+            } else {
+                var texts: [String: String] = [:]
+                for part in Self.eventParts { texts[part] = form.text(part) }
+                state.mobileEvents.append(
+                    .init(name: name, pixel: pixel, time: time, texts: texts, values: values, requestID: id)
+                )
+            }
+        }
+        return Self.json(200, ["error": 0, "error_text": ""])
+    }
+
+    /// The parts of an event of an app's own that are JSON.
+    private static let jsonEventParts = ["wd", "mi", "ma", "sn", "pf"]
+    /// All parts of an event of an app's own.
+    private static let eventParts = Set(
+        jsonEventParts + ["tz", "t", "aci", "wn", "mm", "cn", "cc", "ck", "cm", "cs", "ct"]
+    )
 
     private func profile(_ call: Call) throws(Refusal) -> SandboxAnswer {
         guard let changes = try profileFields(call, nil, nil), call.body["skip_triggers"]?.boolValue != nil else {

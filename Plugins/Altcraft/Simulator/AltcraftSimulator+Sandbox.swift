@@ -31,6 +31,7 @@ extension AltcraftSimulator: SimulatedPlatform {
                 name: "crm",
                 keys: [
                     ("kind", "altcraft"), ("api_url", .string(url)), ("ca_file", .string(folder.ca)),
+                    ("pixel", .string(rules.pixels.min() ?? "")),
                     (
                         "auth",
                         [

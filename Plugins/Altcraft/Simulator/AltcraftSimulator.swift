@@ -24,6 +24,8 @@ public final class AltcraftSimulator: Sendable {
         public var subscriptionFields: Set<String> = ["plan", "vip", "level"]
         /// The resource's categories.
         public var categories: Set<String> = ["sport", "news"]
+        /// The pixels that take events of an app's own.
+        public var pixels: Set<String> = ["sandbox-pixel"]
         /// The status of an answer to a request with `sync=false`.
         public var acknowledgement = 202
         /// The delay until such a request takes effect.
@@ -106,6 +108,8 @@ public final class AltcraftSimulator: Sendable {
     }
     /// The deliveries and openings that were reported.
     public var events: [AltcraftEventRecord] { withState { $0.events } }
+    /// The events of an app's own that were reported.
+    public var mobileEvents: [AltcraftMobileEventRecord] { withState { $0.mobileEvents } }
     /// The campaigns that were started.
     public var launches: [AltcraftLaunch] {
         let now = host.now

@@ -50,6 +50,24 @@ public struct AltcraftEventRecord: Sendable, Hashable {
     public var count = 1
 }
 
+/// An event of an app's own that was reported.
+public struct AltcraftMobileEventRecord: Sendable, Hashable {
+    /// The name of the event.
+    public var name: String
+    /// The pixel that took it.
+    public var pixel: String
+    /// The time of the event, as the request gave it, in seconds since 1970.
+    public var time: Int64
+    /// The text parts by their names, such as `tz`.
+    public var texts: [String: String]
+    /// The JSON parts by their names, such as `wd`.
+    public var values: [String: JSONValue]
+    /// The id of the request.
+    public var requestID: String
+    /// The number of requests with this id.
+    public var count = 1
+}
+
 /// A start of a campaign.
 public struct AltcraftLaunch: Sendable, Hashable {
     /// The number of the start, unique in the simulator.
@@ -71,6 +89,7 @@ struct AltcraftState {
     var counters = AltcraftSimulator.Counters()
     var profiles: [AltcraftProfile] = []
     var events: [AltcraftEventRecord] = []
+    var mobileEvents: [AltcraftMobileEventRecord] = []
     var launches: [AltcraftLaunch] = []
     var requestIDs: [String: Int] = [:]
     /// Campaign starts that are scheduled.

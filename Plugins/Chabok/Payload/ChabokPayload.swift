@@ -87,8 +87,16 @@ struct ChabokPayload: Sendable {
     /// The channel that the overrides name.
     var channel: String? { members["channel"]?.stringValue }
 
+    private static let words = PlatformWords([
+        "mechanism": ChabokOptions.Mechanism.allCases.map(\.rawValue),
+        "fallback/media": ChabokOptions.Fallback.Media.allCases.map(\.rawValue),
+        "notification/dir": ["auto", "ltr", "rtl"],
+        "notification/mediaType": ["jpeg", "png", "gif", "webp", "mp4", "mp3"],
+    ])
+
+    /// Returns a caller's own members, with Chabok's words as Chabok writes them.
     static func overrides(_ notification: PushNotification) -> JSONObject {
-        notification.overrides[ChabokBackend.kind.rawValue] ?? JSONObject()
+        notification.overrides[ChabokBackend.kind.rawValue].map(words.folded) ?? JSONObject()
     }
 
     static func mechanism(_ notification: PushNotification, _ options: ChabokOptions) -> ChabokOptions.Mechanism {

@@ -255,3 +255,22 @@ enum HMSTopicCodes {
         "82000013": "The data storage location is not supported: change it in AppGallery Connect.",
     ]
 }
+
+/// The codes that only the call that takes messages back has, or that mean something else there.
+///
+/// Source: Huawei, "Push Kit, REST API, message revocation", read 2026-11.
+enum HMSRevocationCodes {
+    /// Returns the error of a code; nil for one that means what it means of a message.
+    static func error(_ code: String) -> PushError? {
+        known[code].map { PushError($0.code, $0.detail, reason: code) }
+    }
+
+    static let known: [String: (code: PushError.Code, detail: String)] = [
+        "80000001": (.unavailable, "Huawei's service has a problem."),
+        "80100020": (.invalidRequest, "Huawei finds a part of the request wrong, and does not say which."),
+        "80300002": (.credentialsRefused, "Huawei does not know the client: set client_id to the app's Client ID."),
+        "80300017": (.invalidRequest, "The tokens are of several apps."),
+        "80300028": (.credentialsRefused, "The tokens are of another app than client_id, or app_id in its place."),
+        "80300032": (.credentialsRefused, "The app has no right to take messages back."),
+    ]
+}

@@ -31,24 +31,17 @@ struct HMSPayload: Sendable {
             var blocks = overrides
             blocks[HMSScene.overrides] = nil
             blocks[self == .apple ? "android" : "apns"] = nil
-            if let android = blocks["android"]?.objectValue { blocks["android"] = .object(Self.folded(android)) }
+            if let android = blocks["android"]?.objectValue {
+                blocks["android"] = .object(Self.androidWords.folded(android))
+            }
             return blocks
         }
 
-        /// Returns the block with Huawei's words in Huawei's case.
-        private static func folded(_ android: JSONObject) -> JSONObject {
-            var android = android
-            func fold(_ name: String, in object: inout JSONObject) {
-                guard let text = object[name]?.stringValue, text != text.uppercased() else { return }
-                object[name] = .string(text.uppercased())
-            }
-            fold("urgency", in: &android)
-            if var shown = android["notification"]?.objectValue {
-                for name in ["importance", "visibility"] { fold(name, in: &shown) }
-                android["notification"] = .object(shown)
-            }
-            return android
-        }
+        /// The words of the block `android`.
+        private static let androidWords = PlatformWords([
+            "urgency": ["HIGH", "NORMAL"], "notification/importance": ["LOW", "NORMAL", "HIGH"],
+            "notification/visibility": ["VISIBILITY_UNSPECIFIED", "PRIVATE", "PUBLIC", "SECRET"],
+        ])
     }
 
     /// The message without a target, as JSON without its closing brace.
@@ -59,15 +52,19 @@ struct HMSPayload: Sendable {
     private let normal: [UInt8]?
     /// The value of the header `push-type`; nil but for v3.
     let pushType: Int64?
+    /// The id by which the message is taken back; nil when it cannot.
+    let trackingID: String?
 
     private init(
         head: [UInt8],
         isDryRun: Bool,
         isRepeatHarmless: Bool,
         normal: [UInt8]? = nil,
-        pushType: Int64? = nil
+        pushType: Int64? = nil,
+        trackingID: String? = nil
     ) {
         self.pushType = pushType
+        self.trackingID = trackingID
         self.head = head
         self.isDryRun = isDryRun
         self.isRepeatHarmless = isRepeatHarmless
@@ -125,7 +122,8 @@ struct HMSPayload: Sendable {
                 head: Array(bytes.dropLast()),
                 isDryRun: notification.isDryRun,
                 isRepeatHarmless: tree["payload"]?["notification"]?["notifyId"] != nil,
-                pushType: pushType
+                pushType: pushType,
+                trackingID: options.revocationID.flatMap { _ in HMSTrackingID(pushType, tree)?.description }
             )
         )
     }

@@ -91,6 +91,7 @@ struct HMSOutcomes {
         .accepted(
             Acceptance(
                 platformID: answer.requestID,
+                trackingID: batchRequest.message.trackingID,
                 isForAudience: batchRequest.target.isAudience,
                 isVerdictPending: batchRequest.awaitsReceipts,
                 isDryRun: batchRequest.isDryRun,

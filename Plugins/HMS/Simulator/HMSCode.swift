@@ -21,6 +21,7 @@ struct HMSCode: Error, Sendable, Hashable {
     static let tooLarge = HMSCode("80300008", "The message body size (excluding the token) exceeds the default value")
     static let tokenCount = HMSCode("80300010", "The number of tokens in the message body exceeds the default value")
     static let noUrgentRight = HMSCode("80300011", "You are not authorized to send high-level notification messages")
+    static let foreignToken = HMSCode("80300028", "Token app mismatch with specify app.")
     static let jwtTooLong = HMSCode("80300036", "The validity period of the JWT token is too long")
     static let badCollapseKey = HMSCode("80100013", "Collapse_key message field error")
 

@@ -9,7 +9,7 @@ internal import ChaparSimulator
 /// | `GET /` | says where everything listens, the seed, the magic tokens |
 /// | `GET /inbox?from=0&limit=100` | accepted messages, oldest first; `next` is the next `from` |
 /// | `GET /counters` | what happened |
-/// | `POST /tokens` | makes device tokens `alive`, `refused` (with `reason`) or `unknown` |
+/// | `POST /tokens` | makes device tokens `alive`, `refused` (with `reason`) or `unknown`; `apple`, `harmony` |
 /// | `POST /access` | `{"do":"revoke"}` or `{"do":"expire"}`: ends all access tokens |
 /// | `POST /limits` | `devices_per_second`, `retry_after`, `urgent_right`, `token_lifetime`: changes the rules |
 /// | `POST /receipts` | `url`, `signature`, `form`, `doubled`, `delay`, `statuses`: where receipts go and how |
@@ -59,8 +59,9 @@ struct HMSControl: SimulatorControl {
         let numbers: [(String, Int)] = [
             ("tokens_issued", counters.tokensIssued), ("tokens_refused", counters.tokensRefused),
             ("sends", counters.sends), ("accepted", counters.accepted), ("duplicates", counters.duplicates),
-            ("validated", counters.validated), ("callbacks", counters.callbacks),
-            ("callbacks_taken", counters.callbacksTaken), ("callbacks_lost", counters.callbacksLost),
+            ("validated", counters.validated), ("revocations", counters.revocations), ("revoked", counters.revoked),
+            ("callbacks", counters.callbacks), ("callbacks_taken", counters.callbacksTaken),
+            ("callbacks_lost", counters.callbacksLost),
         ]
         object.add(counts: numbers)
         object["answers"] = .object(JSONObject(counts: counters.answers))
@@ -72,13 +73,20 @@ struct HMSControl: SimulatorControl {
         let state = try fields.string("state") ?? "alive"
         let reason = try fields.string("reason") ?? "tokenFormatError"
         let isApple = try fields.bool("apple") ?? false
+        let isHarmony = try fields.bool("harmony") ?? false
         let appID = try fields.string("app_id")
         guard let list = fields.remove("tokens")?.arrayValue else { throw fields.wrong("tokens", "a list of strings") }
         try fields.finish()
         let device: HMSDevice? =
             switch state {
-            case "alive": HMSDevice(appID: appID, isApple: isApple)
-            case "refused": HMSDevice(appID: appID, state: .refused(reason: reason), isApple: isApple)
+            case "alive": HMSDevice(appID: appID, isApple: isApple, isHarmony: isHarmony)
+            case "refused":
+                HMSDevice(
+                    appID: appID,
+                    state: .refused(reason: reason),
+                    isApple: isApple,
+                    isHarmony: isHarmony
+                )
             case "unknown": nil
             default: throw fields.wrong("state", "alive, refused or unknown")
             }
@@ -146,7 +154,7 @@ extension HMSDelivery {
             "number": .integer(Int64(number)), "request_id": .string(requestID), "token": .string(token),
             "topic": .string(topic), "tag": tag.map { .string($0) } ?? .null, "message": .string(message),
             "batch": .integer(Int64(batch)), "accepted_at": .integer(acceptedAt.millisecondsSince1970),
-            "is_duplicate": .bool(isDuplicate),
+            "is_duplicate": .bool(isDuplicate), "is_revoked": .bool(isRevoked),
         ]
     }
 }

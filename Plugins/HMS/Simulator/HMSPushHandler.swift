@@ -2,7 +2,7 @@ internal import Foundation
 internal import ChaparCore
 internal import ChaparSimulator
 
-/// The push endpoint: sends of v1, v2 and v3, topics, tokens.
+/// The push endpoint: sends of v1, v2 and v3, messages taken back, topics, tokens.
 ///
 /// The listener hands it every request. It finds the call of the path, and passes it to ``HMSSendHandler``; a fault
 /// that a test has set precedes both.
@@ -14,6 +14,7 @@ struct HMSPushHandler: SandboxHandler {
         case send(version: Int, id: String)
         case topic(String, appID: String)
         case deleteToken(appID: String)
+        case revoke(clientID: String)
 
         init?(_ path: String) {
             let parts = path.split(separator: "/", omittingEmptySubsequences: false).dropFirst()
@@ -26,6 +27,7 @@ struct HMSPushHandler: SandboxHandler {
             case ("v1", "topic:subscribe"), ("v1", "topic:unsubscribe"), ("v1", "topic:list"):
                 self = .topic(String(last.dropFirst("topic:".count)), appID: id)
             case ("v1", "token:delete"): self = .deleteToken(appID: id)
+            case ("v1", "messages:revoke"): self = .revoke(clientID: id)
             default: return nil
             }
         }

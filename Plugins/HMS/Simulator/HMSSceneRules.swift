@@ -48,6 +48,32 @@ enum HMSSceneRules {
         return (tokens, accepted)
     }
 
+    /// A request to take a message back.
+    struct Revocation {
+        var pushType: Int64
+        var notifyID: Int64
+        var tokens: [String]
+    }
+
+    /// Checks the header and body of a revocation, by "REST API, message revocation", read 2026-11.
+    static func revocation(_ request: SandboxRequest) throws(HMSCode) -> Revocation {
+        guard let type = request.header("push-type").flatMap({ Int64($0) }), type == 0 || type == 2 else {
+            throw .payload("The header does not contain valid push-type")
+        }
+        guard var root = (try? JSONValue(parsing: request.body))?.objectValue else { throw .structure("not JSON") }
+        for (name, _) in root where !["notifyId", "token"].contains(name) { throw .structure(name) }
+        guard let id = root["notifyId"]?.integerValue, (0...2_147_483_647).contains(id) else {
+            throw .parameter("notifyId")
+        }
+        guard let list = root["token"]?.arrayValue else { throw .structure("token") }
+        let tokens = list.compactMap(\.stringValue).filter { !$0.isEmpty }
+        guard (1...1000).contains(list.count) else { throw .tokenCount }
+        guard tokens.count == list.count else { throw .parameter("token") }
+        root["token"] = nil
+        guard JSONValue.object(root).bytes.count <= 4096 else { throw .tooLarge }
+        return Revocation(pushType: type, notifyID: id, tokens: tokens)
+    }
+
     private static func check(_ options: JSONValue?) throws(HMSCode) {
         guard let options else { return }
         guard options.objectValue != nil else { throw .parameter("pushOptions") }

@@ -41,6 +41,11 @@ struct HMSSendHandler {
             let app = try admit(&state)
             guard app.appID == appID else { throw .wrongApp }
             return try changeTopic(verb, &state)
+        case .revoke(let clientID):
+            state.counters.revocations += 1
+            let app = try admit(&state, needsJWT: true)
+            guard (app.clientID ?? app.appID) == clientID else { throw .wrongApp }
+            return try revoke(app, &state)
         case .deleteToken(let appID):
             let app = try admit(&state)
             guard app.appID == appID else { throw .wrongApp }
@@ -169,7 +174,8 @@ struct HMSSendHandler {
                 tag: body.tag,
                 message: JSONValue.object(body.message).text,
                 batch: batch,
-                acceptedAt: now
+                acceptedAt: now,
+                pushType: body.message["push_type"]?.integerValue
             ),
             limit: settings.inboxLimit
         )
@@ -233,6 +239,26 @@ struct HMSSendHandler {
             return HMSAnswers.allBad(refused, status: settings.refusalStatus, requestID: requestID)
         }
         return finish(refused, of: tokens.count, form: .reasons, &state)
+    }
+
+    /// Takes an alert, or a text to be spoken, back from devices.
+    private func revoke(
+        _ app: HMSSimulatorConfiguration.App,
+        _ state: inout HMSState
+    ) throws(HMSCode) -> SandboxAnswer {
+        let revocation = try HMSSceneRules.revocation(request)
+        if let flow = flow(revocation.tokens, &state) { return flow }
+        guard revocation.tokens.allSatisfy({ belongs($0, to: app, state) }) else { throw .foreignToken }
+        let good = revocation.tokens.filter { refusal(of: $0, app, version: 3, state) == nil }
+        guard !good.isEmpty else { throw .allTokensBad }
+        state.revoke(revocation.notifyID, pushType: revocation.pushType, from: Set(good))
+        return success(&state)
+    }
+
+    /// Whether a token is not known to be of another app.
+    private func belongs(_ token: String, to app: HMSSimulatorConfiguration.App, _ state: HMSState) -> Bool {
+        guard let device = state.devices[token] else { return true }
+        return (device.appID ?? settings.apps.first?.appID) == app.appID
     }
 
     // MARK: Topics

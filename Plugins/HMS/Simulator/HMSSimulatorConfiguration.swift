@@ -6,8 +6,10 @@ public import ChaparSimulator
 public struct HMSSimulatorConfiguration: Sendable {
     /// An app with its project, as in AppGallery Connect.
     public struct App: Sendable, Hashable {
-        /// The app's id, which is its OAuth client's id as well.
+        /// The app's id, which is the id of its OAuth client for v1 and v2 as well.
         public var appID: String
+        /// The client id by which v3 takes messages back; nil when it is the app's id.
+        public var clientID: String?
         /// The project's id.
         public var projectID: String
         /// The client secret.
@@ -17,8 +19,10 @@ public struct HMSSimulatorConfiguration: Sendable {
         public init(
             appID: String = "100200300",
             projectID: String = "388421841221000001",
-            clientSecret: String = "a+b/c&d=e%f=="
+            clientSecret: String = "a+b/c&d=e%f==",
+            clientID: String? = nil
         ) {
+            self.clientID = clientID
             self.appID = appID
             self.projectID = projectID
             self.clientSecret = clientSecret

@@ -63,6 +63,15 @@ struct HMSState: Sendable {
         if inbox.count > limit { inbox.removeFirst(inbox.count - limit / 2) }
     }
 
+    /// Marks the messages with a `notifyId` that devices got as taken back.
+    mutating func revoke(_ notifyID: Int64, pushType: Int64, from tokens: Set<String>) {
+        for index in inbox.indices where tokens.contains(inbox[index].token) && !inbox[index].isRevoked {
+            guard inbox[index].tag == String(notifyID), inbox[index].pushType == pushType else { continue }
+            inbox[index].isRevoked = true
+            counters.revoked += 1
+        }
+    }
+
     /// Clears what happened; devices, topics and access tokens stay.
     mutating func reset() {
         inbox = []
@@ -92,6 +101,10 @@ public struct HMSDelivery: Sendable, Hashable {
     public var batch: Int
     /// When it was accepted.
     public var acceptedAt: Date
+    /// The `push-type` of a message of v3.
+    public internal(set) var pushType: Int64?
+    /// Whether the message was taken back.
+    public internal(set) var isRevoked = false
     /// Whether the token got a message with this tag before.
     public internal(set) var isDuplicate = false
 }
@@ -108,6 +121,10 @@ public struct HMSCounters: Sendable, Hashable {
     public var accepted = 0
     /// Accepted messages that repeat a token and tag.
     public var duplicates = 0
+    /// Requests to take a message back.
+    public var revocations = 0
+    /// Messages taken back, one for each recipient.
+    public var revoked = 0
     /// Messages checked and not sent.
     public var validated = 0
     /// Answers by code; `http_503` and the like for those without.

@@ -18,7 +18,7 @@ enum OneSignalCheck {
         func fault(_ pointer: String, _ code: String, _ detail: String) {
             faults.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))
         }
-        let overrides = notification.overrides["onesignal"] ?? JSONObject()
+        let overrides = OneSignalPayload.overrides(notification)
         let hasTemplate = overrides["template_id"] != nil
         if !notification.isSilent, notification.body == nil, notification.title == nil, overrides["contents"] == nil,
             !hasTemplate
@@ -89,7 +89,7 @@ enum OneSignalCheck {
         case "priority":
             if value != 5 && value != 10 { fault(pointer, "bad_priority", "priority is 5 or 10.") }
         case "ios_interruption_level":
-            let words = ["active", "passive", "time_sensitive", "critical"]
+            let words = OneSignalPayload.interruptionLevels
             if !words.contains(value.stringValue ?? "") {
                 fault(pointer, "bad_value", "Allowed: \(words.joined(separator: ", ")), with an underscore.")
             }
@@ -102,8 +102,9 @@ enum OneSignalCheck {
         case "apns_push_type_override":
             if value != "voip" { fault(pointer, "bad_value", "Allowed: voip; OneSignal chooses the others itself.") }
         case "delayed_option":
-            if !["timezone", "last-active"].contains(value.stringValue ?? "") {
-                fault(pointer, "bad_value", "Allowed: timezone, last-active.")
+            if !OneSignalPayload.delayedOptions.contains(value.stringValue ?? "") {
+                let known = OneSignalPayload.delayedOptions.joined(separator: ", ")
+                fault(pointer, "bad_value", "Allowed: \(known).")
             }
         case "throttle_rate_per_minute":
             if (value.integerValue ?? -1) < 0 { fault(pointer, "bad_value", "A whole number, 0 or more.") }

@@ -31,10 +31,25 @@ struct OneSignalPayload {
         if let remaining { members["ttl"] = .integer(min(max(remaining, 0), Self.longestTimeToLive)) }
         if let id = notification.collapseID { members["collapse_id"] = .string(Self.collapseID(id)) }
         if let sendAfter { members["send_after"] = .string(RFC3339.string(sendAfter)) }
-        for (name, value) in notification.overrides["onesignal"] ?? JSONObject() {
+        for (name, value) in Self.overrides(notification) {
             guard !OneSignalPayload.isReserved(name) else { continue }  // A fault of the check, which is asked before.
             members[name] = value
         }
+    }
+
+    /// How much a notification may interrupt on an Apple device.
+    static let interruptionLevels = ["active", "passive", "time_sensitive", "critical"]
+    /// When each user gets it.
+    static let delayedOptions = ["timezone", "last-active"]
+    private static let words = PlatformWords([
+        "ios_interruption_level": interruptionLevels, "delayed_option": delayedOptions,
+        "apns_push_type_override": ["voip"], "ios_badgeType": ["None", "SetTo", "Increase"],
+        "huawei_msg_type": ["data", "message"],
+    ])
+
+    /// Returns a caller's own members, with OneSignal's words as OneSignal writes them.
+    static func overrides(_ notification: PushNotification) -> JSONObject {
+        notification.overrides[OneSignalBackend.kind.rawValue].map(words.folded) ?? JSONObject()
     }
 
     /// Whether a member must not be set by overrides.

@@ -63,6 +63,23 @@ public final class RuStoreSimulator: Sendable {
     /// The project's service token.
     public var serviceToken: String { service.configuration.serviceToken }
 
+    /// The account of the project at the simulator's direct API, for `PushAccount.ruStore`.
+    ///
+    /// Throws while the simulator does not run.
+    public var pushAccount: SimulatedAccount { get throws(InvalidAddress) { try account(.direct) } }
+    /// The account of the project at the simulator's universal API, for `PushAccount.ruStore`.
+    ///
+    /// Throws while the simulator does not run.
+    public var universalPushAccount: SimulatedAccount { get throws(InvalidAddress) { try account(.universal) } }
+
+    private func account(_ listener: RuStoreListener) throws(InvalidAddress) -> SimulatedAccount {
+        SimulatedAccount(
+            "rustore",
+            ["project_id": projectID, "service_token": serviceToken, "mode": listener.rawValue],
+            common: try host.authority.connection(to: url(listener))
+        )
+    }
+
     // MARK: What it knows
 
     /// Registers tokens as live ones.

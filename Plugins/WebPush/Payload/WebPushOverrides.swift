@@ -49,8 +49,11 @@ struct WebPushOverrides: Sendable {
     ]
     private static let flags: Set<String> = ["silent", "requireInteraction", "renotify"]
 
+    private static let directions = ["auto", "ltr", "rtl"]
+    private static let words = PlatformWords(["dir": directions])
+
     private mutating func read(_ members: JSONObject) {
-        notification = members
+        notification = Self.words.folded(members)
         for (name, value) in members {
             let path = "notification/\(name.jsonPointerStep)"
             if Self.texts.contains(name), value.stringValue == nil { fault(path, "wrong_value", "Must be a text.") }
@@ -61,8 +64,8 @@ struct WebPushOverrides: Sendable {
         if let url = members["navigate"]?.stringValue, !WebPushPayload.isAbsolute(url) {
             fault("notification/navigate", "not_absolute", "Must be an absolute address, such as https://example.com/.")
         }
-        if let text = members["dir"]?.stringValue, !["auto", "ltr", "rtl"].contains(text) {
-            fault("notification/dir", "wrong_value", "Allowed: auto, ltr, rtl.")
+        if let text = notification["dir"]?.stringValue, !Self.directions.contains(text) {
+            fault("notification/dir", "wrong_value", "Allowed: \(Self.directions.joined(separator: ", ")).")
         }
     }
 

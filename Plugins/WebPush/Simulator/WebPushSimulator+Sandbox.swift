@@ -21,8 +21,7 @@ extension WebPushSimulator: SimulatedPlatform {
     }
 
     package func backends(in folder: SandboxFolder) -> [SandboxBackend] {
-        let hosts = WebPushService.allCases.map { String(url($0).dropFirst("https://".count)) }
-        return [
+        [
             SandboxBackend(
                 name: "browsers",
                 keys: [

@@ -93,6 +93,25 @@ public final class WebPushSimulator: Sendable {
     /// The public key of it, as pages take it for `applicationServerKey`.
     public var applicationServerKey: String { Base64URL.encode(key.publicKey.x963Representation) }
 
+    /// The hosts of its services with their ports.
+    var hosts: [String] { WebPushService.allCases.map { String(url($0).dropFirst("https://".count)) } }
+
+    /// The account of a sender whose messages go to these services, for `PushAccount.webPush`.
+    ///
+    /// Throws while the simulator does not run.
+    public var pushAccount: SimulatedAccount {
+        get throws(InvalidAddress) {
+            SimulatedAccount(
+                "webpush",
+                [
+                    "vapid_key": vapidKeyPEM, "subject": "mailto:ops@example.com",
+                    "allow_hosts": hosts.joined(separator: " "),
+                ],
+                common: try host.authority.connection(to: url(.plain))
+            )
+        }
+    }
+
     // MARK: Its state
 
     /// Makes a subscription, or finds it again, and returns its JSON as a browser gives it.

@@ -122,6 +122,10 @@ struct DeliveryFilter: Sendable {
         guard values.count <= Self.largestList else {
             return issues.add(place, "too_many", "At most \(Self.largestList) values; these are \(values.count).")
         }
+        guard values.count == 1 || Self.lists.contains(name) else {
+            let known = Self.names.filter(Self.lists.contains).joined(separator: ", ")
+            return issues.add(place, "one_value", "Takes one value; lists are for \(known).")
+        }
         let most = Self.mostBytes(name)
         guard !values.contains(where: { $0.utf8.count > most }) else {
             return issues.add(place, "too_long", "At most \(most) bytes.")

@@ -7,10 +7,10 @@ internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
 
-/// `POST /v1/devices/{id}/events`: an app's reports that a message arrived or was opened.
+/// `POST /v1/devices/{id}/events`: an app's reports that a message arrived or was opened, and of events of its own.
 ///
 /// The platform that sent the message gets the report; a message of the gateway's own moves on to `delivered` or
-/// `opened`.
+/// `opened`. An event of the app's own goes to a platform that takes such events.
 package final class DeviceEventsAPI: Sendable {
     /// The most deliveries of a notification that are searched for one to the device.
     private static let largestSearch = 10_000
@@ -23,12 +23,24 @@ package final class DeviceEventsAPI: Sendable {
     package init(endpoint: SyncEndpoint) { self.endpoint = endpoint }
 
     private enum Field: Int, RequestField {
-        case event, at, payload, notification, delivery, backend
-        static let names = ["event", "at", "payload", "notification", "delivery", "backend"]
+        case event, at, payload, notification, delivery, backend, name, data, options
+        static let names = [
+            "event", "at", "payload", "notification", "delivery", "backend", "name", "data", "options",
+        ]
+        /// The fields that say which message an event is about.
+        static let ofMessage: [Field] = [.payload, .notification, .delivery]
+        /// The fields of an event of the app's own.
+        static let ofCustom: [Field] = [.name, .data, .options]
     }
+
+    /// The word for an event of the app's own.
+    private static let custom = "custom"
+    private static let kinds = "Write delivered, opened or custom."
 
     private struct Report: Sendable {
         var event = PushEvent.delivered
+        /// The event of the app's own; nil for one of a message.
+        var custom: CustomEvent?
         var at: Date?
         var payload: JSONObject?
         var notification: NotificationID?
@@ -50,6 +62,7 @@ package final class DeviceEventsAPI: Sendable {
         let now = endpoint.state.time.now
         let report = try await read(request, scope, at: now)
         let device = try await endpoint.device(scope.device(id))
+        if let custom = report.custom { return try await pass(custom, report, device, scope, at: now) }
         var messages: [PlatformMessage] = []
         if let payload = report.payload { messages = try self.messages(in: payload, report, device, scope) }
         var addresses = messages.map {
@@ -90,6 +103,52 @@ package final class DeviceEventsAPI: Sendable {
         }
     }
 
+    /// Passes an event of the app's own on to the platforms that take such events.
+    private func pass(
+        _ event: CustomEvent,
+        _ report: Report,
+        _ device: Device,
+        _ scope: RequestScope,
+        at now: Date
+    ) async throws(Problem) -> Response {
+        let record = endpoint.record(device, scope)
+        let backends = try endpoint.backends(report.backend, for: record, scope, "custom events") { $0.customEvents }
+        var issues = RequestIssues()
+        if backends.count > 1 {
+            let names = backends.map(\.name).joined(separator: ", ")
+            issues.add("#/backend", "backend_missing", "Each of \(names) takes such events: name the one it is for.")
+        } else {
+            for (_, reporter) in backends { for issue in reporter.issues(in: event, of: record) { issues.add(issue) } }
+        }
+        guard issues.isEmpty else { throw Problem(issues) }
+        let all = backends.map { backend, _ in
+            // Without a time a second event with the same values is another one.
+            let text = JSONValue.object(event.operation).text
+            let id = report.at.map { Self.id(of: [backend, text, RFC3339.string($0), device.id]) }
+            return OutboxEntry(
+                id: id ?? UUID(),
+                backend: backend,
+                device: device.id,
+                user: device.user,
+                kind: .event,
+                body: event.operation,
+                at: report.at ?? now
+            )
+        }
+        let new = all.filter { memory.isNew($0.id, at: endpoint.state.time.steady) }
+        do throws(Problem) {
+            return try await endpoint.answer(new, scope) { writer in
+                writer.name("deliveries")
+                writer.beginArray()
+                writer.endArray()
+                writer.field("repeated", all.count - new.count)
+            }
+        } catch {
+            memory.forget(new.map(\.id))
+            throw error
+        }
+    }
+
     /// A delivery that a report is about, and the name of the reporter in its attempt log.
     private struct Address {
         var receipt: ReceiptAddress
@@ -113,16 +172,19 @@ package final class DeviceEventsAPI: Sendable {
 
     private func read(_ request: Request, _ scope: RequestScope, at now: Date) async throws(Problem) -> Report {
         var report = Report()
+        var event = CustomEvent("")
+        var isCustom = false
         var seen: Set<Int> = []
         try await endpoint.body(of: request, scope, Field.self) { (scanner, issues, field) throws(JSONSyntaxError) in
             seen.insert(field.rawValue)
             switch field {
             case .event:
                 guard let value = try scanner.identifier(&issues, "#/event", limit: 32) else { return }
-                guard let event = PushEvent(rawValue: value) else {
-                    return issues.add("#/event", "unknown_event", "Write delivered or opened.")
+                isCustom = value == Self.custom
+                guard isCustom || PushEvent(rawValue: value) != nil else {
+                    return issues.add("#/event", "unknown_event", Self.kinds)
                 }
-                report.event = event
+                report.event = PushEvent(rawValue: value) ?? .delivered
             case .at: report.at = try scanner.pastTime(&issues, "#/at", now: now)
             case .payload: report.payload = try scanner.members(&issues, "#/payload")
             case .notification:
@@ -136,14 +198,27 @@ package final class DeviceEventsAPI: Sendable {
                 report.message = MessageID(text)
                 if report.message == nil { issues.add("#/delivery", "bad_id", "This is no id of a message.") }
             case .backend: report.backend = try scanner.identifier(&issues, "#/backend", limit: 64)
+            case .name: event.name = try scanner.identifier(&issues, "#/name", limit: 128) ?? ""
+            case .data: event.data = try scanner.members(&issues, "#/data") ?? JSONObject()
+            case .options: event.options = try scanner.members(&issues, "#/options") ?? JSONObject()
             }
         } check: { issues in
-            if !seen.contains(Field.event.rawValue) { issues.add("#/event", "missing", "Write delivered or opened.") }
-            let named = [Field.payload, .notification, .delivery].filter { seen.contains($0.rawValue) }
-            if named.count != 1 {
+            if !seen.contains(Field.event.rawValue) { issues.add("#/event", "missing", Self.kinds) }
+            func refuse(_ fields: [Field], _ detail: String) {
+                for field in fields where seen.contains(field.rawValue) {
+                    issues.add("#/\(Field.names[field.rawValue])", "unsupported", detail)
+                }
+            }
+            if isCustom {
+                if !seen.contains(Field.name.rawValue) { issues.add("#/name", "missing", "Name the event.") }
+                return refuse(Field.ofMessage, "A custom event is about no message of the gateway.")
+            }
+            refuse(Field.ofCustom, "This goes with \"event\": \"custom\" only.")
+            if Field.ofMessage.count(where: { seen.contains($0.rawValue) }) != 1 {
                 issues.add("#", "one_message", "Send exactly one of payload, notification and delivery.")
             }
         }
+        if isCustom { report.custom = event }
         return report
     }
 
@@ -326,26 +401,29 @@ package final class DeviceEventsAPI: Sendable {
         _ device: Device,
         at now: Date
     ) -> OutboxEntry {
-        let parts = [backend, platformID, report.event.rawValue, device.id]
-        var hash = SHA256()
-        for part in parts { hash.update(data: Data("\(part.utf8.count):\(part)".utf8)) }
-        var bytes = Array(hash.finalize().prefix(16))
-        bytes[6] = bytes[6] & 0x0F | 0x80  // Version 8, variant 10: RFC 9562, section 5.8.
-        bytes[8] = bytes[8] & 0x3F | 0x80
-        let id = UUID(
-            uuid: (
-                bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8], bytes[9],
-                bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]
-            )
-        )
-        return OutboxEntry(
-            id: id,
+        OutboxEntry(
+            id: id(of: [backend, platformID, report.event.rawValue, device.id]),
             backend: backend,
             device: device.id,
             user: device.user,
             kind: .event,
             body: ["event": .string(report.event.rawValue), "message": .string(platformID)],
             at: report.at ?? now
+        )
+    }
+
+    /// Returns the id of an operation, the same for the same parts.
+    private static func id(of parts: [String]) -> UUID {
+        var hash = SHA256()
+        for part in parts { hash.update(data: Data("\(part.utf8.count):\(part)".utf8)) }
+        var bytes = Array(hash.finalize().prefix(16))
+        bytes[6] = bytes[6] & 0x0F | 0x80  // Version 8, variant 10: RFC 9562, section 5.8.
+        bytes[8] = bytes[8] & 0x3F | 0x80
+        return UUID(
+            uuid: (
+                bytes[0], bytes[1], bytes[2], bytes[3], bytes[4], bytes[5], bytes[6], bytes[7], bytes[8], bytes[9],
+                bytes[10], bytes[11], bytes[12], bytes[13], bytes[14], bytes[15]
+            )
         )
     }
 }

@@ -26,7 +26,7 @@ package struct ModulesAPI: Sendable {
 
     /// Returns the routes of a configured module for a path; nil when there are none.
     package func find(_ path: Substring, _ snapshot: APISnapshot) -> RouteTable.Match? {
-        for module in snapshot.modules where path.hasPrefix(module.prefix) {
+        for module in snapshot.modules where Self.isUnder(module.prefix, path) {
             guard let found = module.endpoint(path) else { continue }
             let routes = found.methods.sorted { $0.key < $1.key }.compactMap { name, access -> Route? in
                 guard let method = HTTPRequest.Method(rawValue: name) else { return nil }
@@ -43,6 +43,11 @@ package struct ModulesAPI: Sendable {
             )
         }
         return nil
+    }
+
+    /// Whether a path is a module's: below its prefix, or the prefix without the slash at its end.
+    private static func isUnder(_ prefix: String, _ path: Substring) -> Bool {
+        path.hasPrefix(prefix) || path.utf8.count + 1 == prefix.utf8.count && prefix == path + "/"
     }
 
     private func answer(

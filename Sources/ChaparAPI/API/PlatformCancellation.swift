@@ -87,48 +87,151 @@ package struct PlatformCancellation {
 
     /// A message in the platform's terms.
     private struct Message: Hashable {
+        /// How the platform is asked to take it back.
+        enum Way: Hashable {
+            /// The platform cancels it by its id.
+            case cancel
+            /// The platform asks the devices of a user, by the platform's name of the user.
+            case recall(user: String)
+            /// The platform asks the devices of the tokens; a full call is followed by the next part.
+            case revoke(part: Int)
+        }
+
         var backend: String
         var id: String
-        /// The user whose devices are asked, by the platform's name of the user; nil where the platform itself cancels.
-        var user: String?
+        var way: Way
+    }
+
+    /// The calls to make, in order, and the deliveries for which none is made.
+    private struct Orders {
+        /// A call, with its deliveries and tokens.
+        struct Order {
+            var message: Message
+            var deliveries = 1
+            var tokens: [DeviceToken] = []
+        }
+
+        private(set) var all: [Order] = []
+        private var places: [Message: Int] = [:]
+        /// The last part of each message that is taken back by tokens.
+        private var parts: [Message: Int] = [:]
+        var tally = Tally()
+
+        /// Adds a delivery to the call about its message, or a call for it while there are not too many.
+        mutating func add(_ message: Message) {
+            if let place = places[message] {
+                all[place].deliveries += 1
+            } else if begin(message) == nil {
+                tally.notAsked += 1
+            }
+        }
+
+        /// Adds a delivery to a token to the call about its message, which has at most `limit` tokens.
+        mutating func add(_ id: String, _ token: DeviceToken, at backend: String, limit: Int) {
+            let whole = Message(backend: backend, id: id, way: .revoke(part: 0))
+            var message = whole
+            message.way = .revoke(part: parts[whole] ?? 0)
+            if let place = places[message], all[place].tokens.count < limit {
+                all[place].deliveries += 1
+                all[place].tokens.append(token)
+                return
+            }
+            if places[message] != nil {
+                parts[whole, default: 0] += 1
+                message.way = .revoke(part: parts[whole] ?? 0)
+            }
+            if let place = begin(message) { all[place].tokens = [token] } else { tally.notAsked += 1 }
+        }
+
+        private mutating func begin(_ message: Message) -> Int? {
+            guard all.count < PlatformCancellation.maximumCalls else { return nil }
+            places[message] = all.count
+            all.append(Order(message: message))
+            return all.count - 1
+        }
     }
 
     /// Asks about every delivery of a notification that a platform has accepted.
     func run(_ notification: NotificationID) async throws(Problem) -> Tally {
         let backends = Dictionary(scope.gateway.backends.map { ($0.name, $0) }) { first, _ in first }
-        var counts: [Message: Int] = [:]
-        var order: [Message] = []
-        var tally = Tally()
+        var orders = Orders()
         var after: Int64?
         while true {
             let deliveries = try await page(of: notification, after: after)
-            for delivery in deliveries where [.acceptedByPlatform, .delivered].contains(delivery.state) {
-                if delivery.state == .delivered, backends[delivery.backend]?.backend.cancellation != nil {
-                    tally.tooLate += 1
-                    continue
-                }
-                guard let backend = backends[delivery.backend],
-                    let message = Self.message(of: delivery, at: backend)
-                else {
-                    tally.unsupported += 1
-                    continue
-                }
-                if let count = counts[message] {
-                    counts[message] = count + 1
-                } else if order.count < Self.maximumCalls {
-                    order.append(message)
-                    counts[message] = 1
-                } else {
-                    tally.notAsked += 1
-                }
-            }
+            let asked = deliveries.filter { [.acceptedByPlatform, .delivered].contains($0.state) }
+            let devices = try await devices(of: asked, backends)
+            for delivery in asked { Self.add(delivery, at: backends[delivery.backend], devices, to: &orders) }
             guard deliveries.count == Self.page, let last = deliveries.last else { break }
             after = last.id
         }
-        let calls = order.compactMap { message in
-            backends[message.backend].flatMap { Self.call(message, counts[message] ?? 0, $0.backend) }
+        let calls = orders.all.compactMap { order in
+            backends[order.message.backend].flatMap { Self.call(order, $0.backend) }
         }
-        return await Self.carryOut(calls, endpoint, after: tally)
+        return await Self.carryOut(calls, endpoint, after: orders.tally)
+    }
+
+    private static func add(
+        _ delivery: StoredDelivery,
+        at backend: BackendRegistry.ConfiguredBackend?,
+        _ devices: [String: Device],
+        to orders: inout Orders
+    ) {
+        guard let backend else {
+            orders.tally.unsupported += 1
+            return
+        }
+        if let revocation = backend.backend.revocation, let (id, token) = revocable(delivery, devices),
+            revocation.services.contains(token.service)
+        {
+            orders.add(id, token, at: backend.name, limit: max(1, revocation.revocationLimit))
+            return
+        }
+        if delivery.state == .delivered, backend.backend.cancellation != nil {
+            orders.tally.tooLate += 1
+            return
+        }
+        guard let message = message(of: delivery, at: backend) else {
+            orders.tally.unsupported += 1
+            return
+        }
+        orders.add(message)
+    }
+
+    /// Returns the devices that deliveries went to through backends that take messages back by tokens.
+    private func devices(
+        of deliveries: [StoredDelivery],
+        _ backends: [String: BackendRegistry.ConfiguredBackend]
+    ) async throws(Problem) -> [String: Device] {
+        var ids: [String] = []
+        for delivery in deliveries where backends[delivery.backend]?.backend.revocation != nil {
+            if case .device(let id) = delivery.recipient { ids.append(id) }
+        }
+        guard !ids.isEmpty else { return [:] }
+        do throws(StoreError) {
+            return try await endpoint.state.devices.devices(ids)
+        } catch {
+            throw Problem(ofDevices: error)
+        }
+    }
+
+    /// Returns the tracking id of a delivery's message and the token that it went to.
+    ///
+    /// Of a device it is the token that the device has now: where it is another one, the platform finds no message.
+    private static func revocable(
+        _ delivery: StoredDelivery,
+        _ devices: [String: Device]
+    ) -> (id: String, token: DeviceToken)? {
+        let attempts = StatusAPI.attempts(in: delivery.attemptLog)
+        guard let attempt = attempts.last(where: { $0["tracking_id"] != nil }),
+            attempt["backend"]?.stringValue == delivery.backend, let id = attempt["tracking_id"]?.stringValue
+        else { return nil }
+        switch delivery.recipient {
+        case .token(let token): return (id, token)
+        case .device(let device):
+            guard let service = attempt["service"]?.stringValue.map(TokenService.init(rawValue:)) else { return nil }
+            return devices[device]?.token(of: service).map { (id, $0.token) }
+        default: return nil
+        }
     }
 
     private func page(of id: NotificationID, after: Int64?) async throws(Problem) -> [StoredDelivery] {
@@ -144,20 +247,33 @@ package struct PlatformCancellation {
         at backend: BackendRegistry.ConfiguredBackend
     ) -> Message? {
         guard let id = StatusAPI.platformID(in: delivery.attemptLog) else { return nil }
-        if backend.backend.cancellation != nil { return Message(backend: backend.name, id: id) }
+        if backend.backend.cancellation != nil { return Message(backend: backend.name, id: id, way: .cancel) }
         guard backend.backend.recall != nil, case .user(let key) = delivery.recipient else { return nil }
-        return Message(backend: backend.name, id: id, user: backend.app.name(key))
+        return Message(backend: backend.name, id: id, way: .recall(user: backend.app.name(key)))
     }
 
-    private static func call(_ message: Message, _ deliveries: Int, _ backend: any PushBackend) -> Call? {
-        if let user = message.user, let recall = backend.recall {
-            return Call(backend: message.backend, deliveries: deliveries) { () throws(PushError) in
+    private static func call(_ order: Orders.Order, _ backend: any PushBackend) -> Call? {
+        let message = order.message
+        func call(_ body: @escaping @Sendable () async throws(PushError) -> Answer) -> Call {
+            Call(backend: message.backend, deliveries: order.deliveries, body: body)
+        }
+        switch message.way {
+        case .cancel:
+            guard let cancellation = backend.cancellation else { return nil }
+            return call { () throws(PushError) in
+                try await cancellation.cancel(platformID: message.id) ? .cancelled : .tooLate
+            }
+        case .recall(let user):
+            guard let recall = backend.recall else { return nil }
+            return call { () throws(PushError) in
                 try await recall.recall([message.id], from: user) ? .requested : .tooLate
             }
-        }
-        guard let cancellation = backend.cancellation else { return nil }
-        return Call(backend: message.backend, deliveries: deliveries) { () throws(PushError) in
-            try await cancellation.cancel(platformID: message.id) ? .cancelled : .tooLate
+        case .revoke:
+            guard let revocation = backend.revocation else { return nil }
+            let tokens = order.tokens
+            return call { () throws(PushError) in
+                try await revocation.revoke(message.id, from: tokens) ? .requested : .tooLate
+            }
         }
     }
 

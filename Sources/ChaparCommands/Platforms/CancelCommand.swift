@@ -11,7 +11,8 @@ struct CancelCommand: AsyncParsableCommand {
             "Cancel what has not gone out of a notification, or of all that was sent with an API key (--key); with --platform, ask platforms to take it back.",
         discussion: """
             Talks to a running gateway: --url, and the key of the scope "send" in --key-file or $CHAPAR_KEY. OneSignal stops \
-            what it has not sent; Chabok asks the user's devices to take the message away. Deliveries stay as they are then: \
+            what it has not sent; Chabok asks the user's devices to take the message away; Huawei, with v3, removes it where \
+            the user has not tapped it. Deliveries stay as they are then: \
             what was on its way may have arrived.
 
             --key NAME ends what waits of all that was sent with the key of that name, scheduled messages and retries included. \

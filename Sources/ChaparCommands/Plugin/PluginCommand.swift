@@ -12,6 +12,7 @@ struct PluginCommand: AsyncParsableCommand {
 }
 
 extension PluginAuth: ExpressibleByArgument {}
+extension PluginRecipient: ExpressibleByArgument {}
 
 /// `chapar plugin new`: writes a package with a plugin that builds and passes the conformance kit at once.
 struct PluginNewCommand: ParsableCommand {
@@ -32,6 +33,7 @@ struct PluginNewCommand: ParsableCommand {
 
                   \(program) plugin new pager --chapar ../chapar
                   \(program) plugin new pager --language python
+                  \(program) plugin new pager --recipient url --auth oauth2
                 """
         )
     }
@@ -44,6 +46,9 @@ struct PluginNewCommand: ParsableCommand {
 
     @Option(help: "How the platform knows the account: key, or oauth2 for access tokens.")
     var auth = PluginAuth.key
+
+    @Option(help: "What a recipient is: word, or url for an address to connect to, as with Web Push and WNS.")
+    var recipient = PluginRecipient.word
 
     @Option(help: "The folder to write, which must not be there. Default: push-NAME.", completion: .directory)
     var dir: String?
@@ -64,6 +69,9 @@ struct PluginNewCommand: ParsableCommand {
         if auth != .key, here || language == .python {
             throw ValidationError("--auth oauth2 goes with a package in Swift: leave --here or --language python out.")
         }
+        if recipient != .word, language == .python {
+            throw ValidationError("--recipient url goes with a plugin in Swift: leave --language python out.")
+        }
         if here, language == .python || dir != nil || program != nil || chapar != nil {
             throw ValidationError("--here takes no --language python, --dir, --program or --chapar.")
         }
@@ -71,7 +79,7 @@ struct PluginNewCommand: ParsableCommand {
 
     func run() throws {
         let names = try PluginNames(name, program: program)
-        let written = here ? try PluginTree(names).write() : try writePackage(names)
+        let written = here ? try PluginTree(names).write(recipient) : try writePackage(names)
         for file in written where form.isJSON { Shell.print(["file": .string(file)]) }
         if form.isJSON { return }
         for file in written { Shell.print(file) }
@@ -100,7 +108,7 @@ struct PluginNewCommand: ParsableCommand {
         }
         var words = names.words
         words["chapar"] = language == .swift ? try dependency(of: folder) : ""
-        return try template.filled(words, auth: auth).map { path, text in
+        return try template.filled(words, auth: auth, recipient: recipient).map { path, text in
             let file = "\(folder)/\(path)"
             try PluginTemplate.write(text, to: file)
             return file

@@ -5,10 +5,16 @@ enum PluginAuth: String, CaseIterable {
     case key, oauth2
 }
 
+/// The kind of recipient of the made-up platform of a new plugin: a word, or an address to connect to.
+enum PluginRecipient: String, CaseIterable {
+    case word, url
+}
+
 /// The files of a new plugin, with placeholders.
 ///
 /// A template is one text: a line `>>> PATH` begins each file. `@Name@` and the other names of ``PluginNames/words``
-/// are placeholders, in paths too. A line that begins with `@+PART@` is written where that part is chosen.
+/// are placeholders, in paths too. A line that begins with `@+PART@`, or `@+PART+PART@`, is written where these parts
+/// are chosen.
 struct PluginTemplate {
     private let text: String
 
@@ -17,12 +23,18 @@ struct PluginTemplate {
     /// A service in Python behind the backend `http`.
     static let python = PluginTemplate(text: String(decoding: PackageResources.python_template, as: UTF8.self))
 
-    /// Returns the files in order, each with its path, with the lines of one way to authenticate.
-    func filled(_ words: [String: String], auth: PluginAuth = .key) -> [(path: String, text: String)] {
+    /// Returns the files in order, each with its path, with the lines of one way to authenticate and of one kind of
+    /// recipient.
+    func filled(
+        _ words: [String: String],
+        auth: PluginAuth = .key,
+        recipient: PluginRecipient = .word
+    ) -> [(path: String, text: String)] {
+        let chosen: Set<Substring> = [auth.rawValue[...], recipient.rawValue[...]]
         var text = self.text.split(separator: "\n", omittingEmptySubsequences: false).compactMap { line -> String? in
-            guard line.hasPrefix("@+") else { return String(line) }
-            let own = "@+\(auth.rawValue)@"
-            return line.hasPrefix(own) ? String(line.dropFirst(own.count)) : nil
+            guard line.hasPrefix("@+"), let end = line.dropFirst(2).firstIndex(of: "@") else { return String(line) }
+            let parts = line[..<end].dropFirst(2).split(separator: "+")
+            return chosen.isSuperset(of: parts) ? String(line[end...].dropFirst()) : nil
         }
         .joined(separator: "\n")
         for (word, value) in words { text = text.replacing("@\(word)@", with: value) }

@@ -30,7 +30,7 @@ struct PluginTree {
     }
 
     /// Writes the files and edits those that list plugins; returns the paths of all.
-    func write() throws -> [String] {
+    func write(_ recipient: PluginRecipient) throws -> [String] {
         let (type, module) = (names.type, "Chapar\(names.type)")
         guard !FileManager.default.fileExists(atPath: "\(root)/Plugins/\(type)") else {
             throw CommandFailure("Plugins/\(type) exists: nothing is written into it", .usage)
@@ -81,7 +81,7 @@ struct PluginTree {
             },
         ]
         var written: [String] = []
-        for (path, text) in PluginTemplate.swift.filled(names.words) {
+        for (path, text) in PluginTemplate.swift.filled(names.words, recipient: recipient) {
             guard let place = place(of: path) else { continue }
             try PluginTemplate.write(text, to: "\(root)/\(place)")
             written.append(place)

@@ -15,6 +15,8 @@ struct GorushFile {
 
     /// The sections by which the file is recognized; Chapar has none of them.
     private static let sections: Set<String> = ["core", "api", "android", "ios", "huawei", "stat", "grpc"]
+    /// The sections of which one is enough.
+    private static let platforms: Set<String> = ["android", "ios", "huawei"]
 
     /// Reads the file.
     ///
@@ -38,11 +40,13 @@ struct GorushFile {
         values = Dictionary(leaves.map { ($0.key, $0.node) }) { $1 }
     }
 
-    /// Whether a document is a configuration of gorush: two of its sections and no `backends`, which Chapar needs.
+    /// Whether a document is a configuration of gorush: a platform's section or two of its others, and no `backends`,
+    /// which Chapar needs.
     static func isOne(_ root: ConfigNode) -> Bool {
         guard case .map(let entries) = root.value else { return false }
         let names = Set(entries.map { $0.key.lowercased() })
-        return !names.contains("backends") && names.intersection(sections).count >= 2
+        guard !names.contains("backends") else { return false }
+        return !names.isDisjoint(with: platforms) || names.intersection(sections).count >= 2
     }
 
     /// Returns the mistake of a file that was given as a configuration of Chapar and is gorush's; nil for any other.

@@ -114,6 +114,28 @@ public protocol MessageRecaller: Sendable {
     func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool
 }
 
+/// Asks a platform to take messages back from devices, by the devices' tokens.
+///
+/// The platform drops what has not reached a device, and removes what the device shows and its user has not opened.
+public protocol MessageRevoker: Sendable {
+    /// The services of the tokens that it takes.
+    var services: [TokenService] { get }
+
+    /// The most tokens in one call.
+    var revocationLimit: Int { get }
+
+    /// Asks the platform to take a message back.
+    ///
+    /// Repeating it is harmless.
+    ///
+    /// - Parameters:
+    ///   - trackingID: The ``Acceptance/trackingID`` that the backend gave the message when it was accepted.
+    ///   - tokens: Tokens of devices that got the message, from 1 to ``revocationLimit``.
+    /// - Returns: False when the platform knows none of the tokens any more.
+    /// - Throws: The reason why the platform did not take the request.
+    func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool
+}
+
 /// Looks up the state of messages that a platform has taken.
 public protocol MessageTracker: Sendable {
     /// Returns the state that the platform reports; nil when it does not know the message.

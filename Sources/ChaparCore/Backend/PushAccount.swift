@@ -1,8 +1,8 @@
 /// An account at a platform, from which a client makes its backend.
 ///
 /// Each plugin has functions for its own: `.apns(key:keyID:teamID:topic:environment:common:)`,
-/// `.fcm(serviceAccount:common:)`, `.hms(_:)`, `.oneSignal(_:)`, `.service(_:)`. Nothing is opened before
-/// `PushClient.add(_:as:)` makes the backend; one account may be added to several clients.
+/// `.fcm(serviceAccount:common:)`, `.hms(_:)`, `.ruStore(_:)`, `.webPush(_:)`, `.oneSignal(_:)`, `.service(_:)`.
+/// Nothing is opened before `PushClient.add(_:as:)` makes the backend; one account may be added to several clients.
 ///
 /// ```swift
 /// let android = try client.add(.fcm(serviceAccount: json), as: "android")

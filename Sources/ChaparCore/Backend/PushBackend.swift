@@ -108,10 +108,14 @@ public protocol PushBackend: Sendable {
     var tags: (any TagEditor)? { get }
     /// The reporting of delivery and open events.
     var events: (any EventReporter)? { get }
+    /// The reporting of events of the app's own, such as a purchase.
+    var customEvents: (any CustomEventReporter)? { get }
     /// The cancellation of messages that the platform has taken.
     var cancellation: (any MessageCanceller)? { get }
     /// The removal of messages that devices have received.
     var recall: (any MessageRecaller)? { get }
+    /// The removal of messages from devices, by their tokens.
+    var revocation: (any MessageRevoker)? { get }
     /// The lookup of messages that the platform has taken.
     var tracking: (any MessageTracker)? { get }
     /// The reader of the platform's later reports.
@@ -177,9 +181,13 @@ extension PushBackend {
     /// Not offered.
     public var events: (any EventReporter)? { nil }
     /// Not offered.
+    public var customEvents: (any CustomEventReporter)? { nil }
+    /// Not offered.
     public var cancellation: (any MessageCanceller)? { nil }
     /// Not offered.
     public var recall: (any MessageRecaller)? { nil }
+    /// Not offered.
+    public var revocation: (any MessageRevoker)? { nil }
     /// Not offered.
     public var tracking: (any MessageTracker)? { nil }
     /// Not offered.

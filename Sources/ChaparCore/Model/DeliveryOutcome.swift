@@ -20,7 +20,8 @@ public struct Acceptance: Sendable, Hashable {
     public var platformID: String? {
         didSet { if platformID == "" { platformID = nil } }
     }
-    /// A second id that some platforms give, such as `apns-unique-id` of Apple's development host.
+    /// A second id: one that some platforms give, such as `apns-unique-id` of Apple's development host, or the one by
+    /// which ``MessageRevoker`` takes the message back.
     public var trackingID: String?
     /// Whether the answer stands for an audience whose size the platform did not tell (topic, broadcast).
     public var isForAudience: Bool

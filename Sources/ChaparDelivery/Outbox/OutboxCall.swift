@@ -64,8 +64,12 @@ struct OutboxCall: Sendable {
             let tags = operation.body["tags"]?.objectValue ?? JSONObject()
             return .done(try await editor.edit(tags, of: record(device, operation), as: attempt))
         case .event:
-            let reporter = try ability(backend.events, "events")
             let record = device.map { self.record($0, operation) } ?? Self.record(operation, stored: JSONObject())
+            if let event = CustomEvent(operation: operation.body) {
+                let reporter = try ability(backend.customEvents, "custom events")
+                return .done(try await reporter.report(event, of: record, as: attempt))
+            }
+            let reporter = try ability(backend.events, "events")
             let event = operation.body["event"]?.stringValue.flatMap { PushEvent(rawValue: $0) } ?? .delivered
             let message = operation.body["message"]?.stringValue ?? ""
             return .done(try await reporter.report(event, platformID: message, device: record, as: attempt))
@@ -90,6 +94,23 @@ struct OutboxCall: Sendable {
             throw PushError(.unsupported, "The backend keeps no \(name) any more.", reason: "unsupported")
         }
         return ability
+    }
+}
+
+extension CustomEvent {
+    /// The arguments of an outbox entry.
+    package var operation: JSONObject {
+        ["custom": .string(name), "data": .object(data), "options": .object(options)]
+    }
+
+    /// Reads the arguments of an outbox entry; nil for an event of a message.
+    init?(operation body: JSONObject) {
+        guard let name = body["custom"]?.stringValue else { return nil }
+        self.init(
+            name,
+            data: body["data"]?.objectValue ?? JSONObject(),
+            options: body["options"]?.objectValue ?? JSONObject()
+        )
     }
 }
 

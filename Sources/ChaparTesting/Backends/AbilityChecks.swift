@@ -1,3 +1,4 @@
+internal import Foundation
 internal import ChaparCore
 
 /// Checks that each declared ability has an effect on the platform, and that its answers fit.
@@ -39,6 +40,14 @@ extension BackendConformance {
             run: reports
         ),
         Check(
+            "takes events of the app's own to the platform",
+            source: "PushBackend.customEvents, CustomEventReporter",
+            why: "Campaigns that such an event starts do not begin otherwise.",
+            needs: [],
+            declared: .init("customEvents") { $0.backend.customEvents != nil },
+            run: reportsCustomEvents
+        ),
+        Check(
             "cancels what has not gone out, and tells when it was too late",
             source: "PushBackend.cancellation, MessageCanceller",
             why: "The caller decides by the answer whether to send a correction.",
@@ -77,6 +86,14 @@ extension BackendConformance {
             needs: [],
             declared: .init("recall") { $0.backend.recall != nil },
             run: recalls
+        ),
+        Check(
+            "takes a message back from the devices that got it",
+            source: "PushBackend.revocation, MessageRevoker",
+            why: "A message that was sent by mistake stays on screens otherwise.",
+            needs: [],
+            declared: .init("revocation") { $0.backend.revocation != nil },
+            run: revokes
         ),
         Check(
             "joins a token to a topic and takes it off again",
@@ -191,6 +208,21 @@ extension BackendConformance {
         try expect(foreign == nil, "the payload of another platform has the id \(foreign ?? "")")
     }
 
+    private static func reportsCustomEvents(_ subject: Subject) async throws {
+        guard let reporter = subject.backend.customEvents else { return }
+        let event = try means(subject.means.customEvent, "customEvents", "customEvent")
+        let device = try await known(subject, "customEvents")
+        let issues = reporter.issues(in: event, of: device)
+        try expect(issues.isEmpty, "it does not accept the event that it is tested with: \(issues)")
+        let attempt = OutboxAttempt(at: Date(timeIntervalSince1970: 1_760_000_000))
+        let reached = try await subject.rise(subject.requests) {
+            try await saying("the event \(event.name)") { () async throws(PushError) in
+                _ = try await reporter.report(event, of: device, as: attempt)
+            }
+        }
+        try expect(reached != 0, "the event \(event.name) took no request")
+    }
+
     // MARK: Messages
 
     private static func cancels(_ subject: Subject) async throws {
@@ -273,6 +305,25 @@ extension BackendConformance {
                 try expect(isTaken, "the platform knows no device of the user that it is tested with")
             }
             try expect(reached != 0, "a recall took no request")
+        }
+    }
+
+    private static func revokes(_ subject: Subject) async throws {
+        guard let revocation = subject.backend.revocation else { return }
+        let token = try means(subject.means.revocable, "revocation", "revocable")
+        try expect(revocation.revocationLimit > 0, "it takes messages back from no device")
+        let notification = PushNotification(title: "Conformance", body: "Taken back")
+        guard let id = await subject.backend.send(notification, to: .token(token)).acceptance?.trackingID else {
+            throw ConformanceFailure("a message that was accepted has no tracking id, by which it can be taken back")
+        }
+        for attempt in ["once", "again"] {
+            let reached = try await subject.rise(subject.requests) {
+                let isTaken = try await saying("taking a message back \(attempt)") { () async throws(PushError) in
+                    try await revocation.revoke(id, from: [token])
+                }
+                try expect(isTaken, "the platform does not know the device that it is tested with")
+            }
+            try expect(reached != 0, "taking a message back took no request")
         }
     }
 

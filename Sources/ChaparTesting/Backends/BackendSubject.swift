@@ -141,10 +141,14 @@ extension BackendConformance {
         public var tags: JSONObject = ["conformance": "yes"]
         /// Returns the id of a message whose events the platform accepts.
         public var reported: (@Sendable () async throws -> String)?
+        /// An event of an app's own that the platform takes, for `PushBackend.customEvents`.
+        public var customEvent: CustomEvent?
         /// Returns the id of a message that the platform has accepted and that can still be cancelled.
         public var cancellable: (@Sendable () async throws -> String)?
         /// A user with a device that the platform knows, for `PushBackend.recall`.
         public var recallUser: String?
+        /// The token of a device that the platform takes messages back from, for `PushBackend.revocation`.
+        public var revocable: DeviceToken?
         /// A token that the platform knows, for `PushBackend.topics` and `PushBackend.tokenDirectory`.
         public var member: DeviceToken?
         /// A token that the platform imports, for `PushBackend.tokenDirectory`.

@@ -5,6 +5,23 @@ import Testing
 
 @Suite("Chabok's own values", .timeLimit(.minutes(1)))
 struct ChabokExtrasTests {
+    @Test("Chabok's words may be in any case, and go out as Chabok writes them")
+    func words() {
+        let own: JSONObject = [
+            "mechanism": "Smart", "fallback": ["media": "SMS", "delay": 60],
+            "notification": ["dir": "RTL", "mediaType": "PNG", "title": "T"],
+        ]
+        let notification = PushNotification(title: "T", overrides: ["chabok": own])
+        let read: JSONObject = [
+            "mechanism": "smart", "fallback": ["media": "sms", "delay": 60],
+            "notification": ["dir": "rtl", "mediaType": "png", "title": "T"],
+        ]
+        #expect(ChabokPayload.overrides(notification) == read)
+        #expect(ChabokCheck.overrideFaults(notification).isEmpty)
+        let wrong = PushNotification(title: "T", overrides: ["chabok": ["mechanism": "Smartt"]])
+        #expect(ChabokCheck.overrideFaults(wrong).map(\.code) == ["bad_value"])
+    }
+
     /// Source of the hand-written side: specs, Chabok sections 9.1 and 9.2.
     static let twins: [(ChabokExtras, String)] = {
         var looks = ChabokLooks(groupID: "parcels", icon: "parcel", color: "#00ff7f")

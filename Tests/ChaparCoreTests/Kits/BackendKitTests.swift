@@ -18,7 +18,8 @@ enum ModelFault: String, Sendable, CaseIterable {
     case inventsStates, believesAll, readsNoClicks
     case forgetsTime, sendsEnded, speaksOneLanguage, breaksTexts, changesRepeats, sendsAnywhere
     case retriesRefused, showsRefusedKey, keepsEndedToken, ignoresPause, believesSuccess, acceptsFirstLoss
-    case recallsNothing, joinsNothing, staysInTopics, keepsDeletedChannels, knowsAnyToken
+    case recallsNothing, revokesNothing, ignoresCustomEvents, joinsNothing, staysInTopics, keepsDeletedChannels,
+        knowsAnyToken
 
     /// How the promise begins that it breaks.
     var promise: String {
@@ -76,6 +77,8 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .believesSuccess: "takes a refusal under"
         case .acceptsFirstLoss: "counts nothing as accepted"
         case .recallsNothing: "asks devices to take messages away"
+        case .ignoresCustomEvents: "takes events of the app's own"
+        case .revokesNothing: "takes a message back"
         case .joinsNothing, .staysInTopics: "joins a token to a topic"
         case .keepsDeletedChannels: "makes, reads, lists and deletes a channel"
         case .knowsAnyToken: "looks up a token"
@@ -134,7 +137,9 @@ struct BackendKitTests {
             ReceiptCallback(headers: [HTTPHeader("x-secret", ModelBackend.secret)], body: [], receivedAt: .distantPast)
         }
         subject.means.click = ReportedClick(["id": "m"], action: nil, at: .distantPast)
+        subject.means.customEvent = CustomEvent("purchase", data: ["price": 990])
         subject.means.recallUser = "ali"
+        subject.means.revocable = DeviceToken("token-0", service: ModelBackend.own)
         subject.means.member = DeviceToken("token-0", service: ModelBackend.own)
         subject.means.imported = DeviceToken("foreign", service: .iOSFirebase)
         return subject

@@ -57,9 +57,25 @@ extension ModelBackend: DeviceRegistrar, SubscriptionManager, TagEditor, EventRe
     }
 }
 
-extension ModelBackend: MessageRecaller, TopicManager, ChannelManager, TokenDirectory {
+extension ModelBackend: CustomEventReporter, MessageRecaller, MessageRevoker, TopicManager, ChannelManager,
+    TokenDirectory
+{
     func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool {
         if !has(.recallsNothing) { try platform.request { _ in } }
+        return true
+    }
+
+    func report(_ event: CustomEvent, of device: DeviceRecord, as attempt: OutboxAttempt) async throws(PushError)
+        -> JSONObject
+    {
+        if !has(.ignoresCustomEvents) { try platform.request { _ in } }
+        return JSONObject()
+    }
+
+    var revocationLimit: Int { 10 }
+
+    func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
+        if !has(.revokesNothing) { try platform.request { _ in } }
         return true
     }
 

@@ -127,7 +127,9 @@ final class ModelBackend: PushBackend {
     var tracking: (any MessageTracker)? { self }
     var receipts: (any ReceiptReader)? { self }
     var clicks: (any ClickReader)? { self }
+    var customEvents: (any CustomEventReporter)? { self }
     var recall: (any MessageRecaller)? { self }
+    var revocation: (any MessageRevoker)? { self }
     var topics: (any TopicManager)? { self }
     var channels: (any ChannelManager)? { self }
     var tokenDirectory: (any TokenDirectory)? { self }
@@ -248,7 +250,7 @@ extension ModelBackend {
         switch disturbance {
         case nil:
             let id = addressee.messageID.description
-            return .accepted(Acceptance(platformID: id, isDryRun: notification.isDryRun))
+            return .accepted(Acceptance(platformID: id, trackingID: id, isDryRun: notification.isDryRun))
         case .unreachable:
             if has(.doubtsUnsent) { return unknown("connect_failed") }
             return .refused(Refusal(.platform, reason: "connect_failed", advice: .retry(after: nil)))

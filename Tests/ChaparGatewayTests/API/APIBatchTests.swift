@@ -66,6 +66,16 @@ struct APIBatchTests {
         #expect(harness.store.accepted.count == 2)
     }
 
+    @Test("of which one text holds the character U+0000 refuses that notification alone, with the place of the text")
+    func nul() async throws {
+        let harness = APIHarness()
+        let odd = APIHarness.sample(content: #"{"title":"a\u0000b"}"#)
+        let reply = try await send(harness, [APIHarness.sample(), odd])
+        #expect(reply.status == 202 && reply.json["accepted"] == 1 && reply.json["refused"] == 1, "\(reply.text)")
+        let problem = reply.json["notifications"]?.arrayValue?[1]["problem"]
+        #expect(APIHarness.errors(of: problem) == ["#/notifications/1/content/title control_character"])
+    }
+
     @Test("of which one is no JSON is refused as a whole, with the place", arguments: [#"{"to":}"#, #"{"to":"\ud800"#])
     func notJSON(odd: String) async throws {
         let harness = APIHarness()

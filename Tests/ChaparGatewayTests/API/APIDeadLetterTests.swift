@@ -186,6 +186,8 @@ struct APIDeadLetterTests {
             (#"{"options":{"ttl":60}}"#, "#/filter selection_missing"),
             (#"{"filter":{"usr":"ali"},"options":{"ttl":60}}"#, "#/filter/usr unknown_filter"),
             (#"{"filter":{"backend":"ios"},"options":{"ttl":60}}"#, "#/filter/since since_missing"),
+            (#"{"filter":{"user":["ali","sara"]},"options":{"ttl":60}}"#, "#/filter/user one_value"),
+            (#"{"filter":{"dead":["true","false"]},"options":{"ttl":60}}"#, "#/filter/dead one_value"),
             (#"{"filter":{"user":"ali"},"options":{"ttl":0}}"#, "#/options/ttl out_of_range"),
             (#"{"deliveries":[],"options":{"ttl":60}}"#, "#/deliveries invalid"),
             (

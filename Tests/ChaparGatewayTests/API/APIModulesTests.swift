@@ -136,6 +136,7 @@ struct APIModulesTests {
         let span: Duration
 
         func endpoint(_ path: Substring) -> ModuleEndpoint? {
+            if path == "/door" { return ModuleEndpoint("/door", ["GET": .metrics]) }
             guard path == "/door/send" else { return nil }
             var endpoint = ModuleEndpoint("/door/send", ["POST": .send, "GET": .metrics])
             endpoint.takesAnyContentType = true
@@ -207,6 +208,9 @@ struct APIModulesTests {
         let large = String(repeating: " ", count: 5000)
         let tooLarge = try await harness.send(.post, "/door/send", large, headers: APIHarness.bearer("s"))
         #expect(tooLarge.status == 413 && tooLarge.text.hasPrefix("own "))
+        for (path, status) in [("/door", 200), ("/doors", 404), ("/doo", 404)] {
+            #expect(try await harness.send(.get, path, headers: APIHarness.bearer("m")).status == status, "\(path)")
+        }
         let metrics = try await harness.send(.get, "/door/send", headers: APIHarness.bearer("m"))
         #expect(metrics.status == 200 && metrics.text.contains("chapar_notifications_accepted_total"))
     }

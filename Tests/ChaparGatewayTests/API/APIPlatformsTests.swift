@@ -406,6 +406,43 @@ struct APIPlatformsTests {
         #expect(recaller.calls.withLock { $0 } == ["ali m7"], "who opened it has seen it")
     }
 
+    @Test("Devices are asked by their tokens, many in a call, to give a message back; who opened it is not")
+    func revokedAtPlatforms() async throws {
+        let revoker = RevokingPlatform()
+        let harness = APIHarness(platforms: [("huawei", revoker)])
+        let put = try await harness.send(.put, "/v1/devices/d1", #"{"tokens":{"harmony-huawei":"now"}}"#)
+        #expect(put.status == 201, "\(put.text)")
+        let tokens = (0..<6).map { #"{"token":"t\#($0)","service":"harmony-huawei"}"# }.joined(separator: ",")
+        for (to, count) in [(#""tokens":[\#(tokens)]"#, 6), (#""devices":["d1"]"#, 1)] {
+            let post = try await harness.post(#"{"to":{\#(to)},"content":{"title":"x"}}"#)
+            #expect(post.status == 202, "\(post.text)")
+            let id = try #require(harness.store.accepted.last?.id)
+            for place in 0..<count {
+                // The fifth was never given an id to be taken back by.
+                let acceptance = Acceptance(platformID: "r1", trackingID: place == 4 ? nil : "0/7", status: 200)
+                harness.store.end(
+                    id.rawValue + Int64(place),
+                    [.delivered, .acceptedByPlatform, .opened][place == 5 ? 2 : place % 2],
+                    attempt: EventJSON.attempt(
+                        .accepted(acceptance),
+                        backend: "huawei",
+                        at: harness.time.now,
+                        retryAt: nil,
+                        service: count == 1 ? .harmonyHuawei : nil
+                    )
+                )
+            }
+            let reply = try await harness.send(.delete, "/v1/notifications/\(id)?platform=true")
+            let expected: JSONValue = [
+                "cancelled": 0, "requested": .integer(count == 1 ? 1 : 3), "too_late": .integer(count == 1 ? 0 : 1),
+                "failed": 0, "unsupported": .integer(count == 1 ? 0 : 1), "not_asked": 0, "errors": [],
+            ]
+            #expect(reply.json["platform"] == expected, "\(reply.text)")
+        }
+        // Three tokens are the most in one call of this platform; it does not know the fourth.
+        #expect(revoker.calls.withLock { $0.sorted() } == ["0/7 now", "0/7 t0,t1,t2", "0/7 t3"])
+    }
+
     // MARK: Topics of notifications
 
     @Test("A topic needs a backend or a route where several backends have topics")
@@ -546,6 +583,24 @@ final class KeepingPlatform: PushBackend, TopicManager, ChannelManager, TokenDir
 }
 
 /// A platform that asks devices to take messages away.
+private final class RevokingPlatform: PushBackend, MessageRevoker {
+    let kind: BackendKind = "hms"
+    let audience = BackendAudience(services: [.harmonyHuawei])
+    let services: [TokenService] = [.harmonyHuawei]
+    let revocationLimit = 3
+    let calls = Mutex<[String]>([])
+
+    var revocation: (any MessageRevoker)? { self }
+
+    func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
+
+    func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
+        calls.withLock { $0.append("\(trackingID) \(tokens.map(\.value).joined(separator: ","))") }
+        return tokens.map(\.value) != ["t3"]
+    }
+}
+
+/// A platform that asks the devices of a user to take messages away.
 private final class RecallingPlatform: PushBackend, MessageRecaller {
     let kind: BackendKind = "chabok"
     let audience = BackendAudience(forms: [.user])

@@ -147,6 +147,26 @@ struct APITellingTests {
         (.post, "/v1/devices/a/events", "{}", ["#/event missing", "# one_message"]),
         (.post, "/v1/devices/a/events", #"{"event":"read","payload":{}}"#, ["#/event unknown_event"]),
         (.post, "/v1/devices/a/events", #"{"event":"opened","payload":{}}"#, ["#/payload unknown_message"]),
+        (.post, "/v1/devices/a/events", #"{"event":"custom"}"#, ["#/name missing"]),
+        (.post, "/v1/devices/a/events", #"{"event":"custom","name":""}"#, ["#/name empty"]),
+        (.post, "/v1/devices/a/events", #"{"event":"custom","name":"buy","data":[]}"#, ["#/data wrong_type"]),
+        (
+            .post, "/v1/devices/a/events", #"{"event":"custom","name":"buy","payload":{}}"#,
+            ["#/payload unsupported"]
+        ),
+        (
+            .post, "/v1/devices/a/events", #"{"event":"opened","name":"buy","payload":{}}"#,
+            ["#/name unsupported"]
+        ),
+        (.post, "/v1/devices/a/events", #"{"event":"custom","name":"buy","data":{"bad":1}}"#, ["#/data/bad bad_value"]),
+        (
+            .post, "/v1/devices/a/events", #"{"event":"custom","name":"buy","backend":"ios"}"#,
+            ["#/backend unsupported"]
+        ),
+        (
+            .post, "/v1/devices/a/events", #"{"event":"custom","name":"buy","backend":"crn"}"#,
+            ["#/backend unknown_backend"]
+        ),
         (.post, "/v1/devices/a/events", #"{"event":"opened","payload":{"_crm":1}}"#, ["#/payload no_message_id"]),
         (.post, "/v1/devices/a/events", #"{"event":"opened","notification":"?"}"#, ["#/notification bad_id"]),
         (.post, "/v1/devices/a/events", #"{"event":"opened","delivery":"?"}"#, ["#/delivery bad_id"]),
@@ -228,6 +248,44 @@ struct APITellingTests {
         #expect(
             later.json["operations"]?.arrayValue?.first?["id"] == first.json["operations"]?.arrayValue?.first?["id"]
         )
+    }
+
+    @Test("An event of the app's own goes to the platform once for each time at which it happened")
+    func customEvents() async throws {
+        let platform = ScriptedPlatform()
+        let harness = try await harness(platform)
+        func post(_ more: String) async throws -> APIHarness.Reply {
+            let body = #"{"event":"custom","name":"buy","data":{"price":990}\#(more)}"#
+            return try await harness.send(.post, "/v1/devices/a/events", body)
+        }
+        let at = #","at":"2027-01-15T07:59:00Z","backend":"crm""#
+        let first = try await post(at)
+        #expect(first.status == 202 && first.json["operations"]?.arrayValue?.count == 1, "\(first.text)")
+        #expect(first.json["deliveries"] == [] && first.json["repeated"] == 0)
+        #expect(try await post(at).json["repeated"] == 1)
+        for _ in 0..<2 { #expect(try await post("").json["repeated"] == 0, "without a time each is another event") }
+        let waiting = try await harness.devices.entries(ofDevice: "a", limit: 9).map(\.operation)
+        let body: JSONObject = ["custom": "buy", "data": ["price": 990], "options": [:]]
+        #expect(waiting.map(\.kind) == [.event, .event, .event] && waiting.allSatisfy { $0.body == body })
+        #expect(Set(waiting.map(\.id)).count == 3)
+        try await harness.operating {
+            let reply = try await harness.send(
+                .post,
+                "/v1/devices/a/events?wait=5",
+                #"{"event":"custom","name":"last","options":{"x":1}}"#
+            )
+            #expect(reply.status == 200, "\(reply.text)")
+            #expect(reply.json["operations"]?.arrayValue?.first?["detail"] == ["taken": "last"])
+        }
+        #expect(platform.calls.compactMap { $0.detail["name"] } == ["buy", "buy", "buy", "last"])
+    }
+
+    @Test("Where two platforms take such events the request names one")
+    func twoOfCustom() async throws {
+        let harness = APIHarness(platforms: [("one", ScriptedPlatform()), ("two", ScriptedPlatform())])
+        #expect(try await harness.send(.put, "/v1/devices/a", Self.device).status == 201)
+        let reply = try await harness.send(.post, "/v1/devices/a/events", #"{"event":"custom","name":"buy"}"#)
+        #expect(reply.status == 422 && reply.errors == ["#/backend backend_missing"], "\(reply.text)")
     }
 
     @Test("A switch sets the user and resumes what it has; who has nothing is subscribed")

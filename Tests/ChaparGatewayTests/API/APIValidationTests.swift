@@ -100,6 +100,14 @@ struct APIValidationTests {
         .content(#"{"title":"x","badge":1.5}"#, "#/content/badge not_whole"),
         .content(#"{"title":"x","badge":99999999999}"#, "#/content/badge out_of_range"),
         .content(#"{"title":"x","sound":""}"#, "#/content/sound empty"),
+        .content(#"{"title":"a\u0000b"}"#, "#/content/title control_character"),
+        .content(#"{"title":"x","body":{"default":"y","fa":"\u0000"}}"#, "#/content/body/fa control_character"),
+        .content(#"{"title":"x","data":{"a":{"b":["y","\u0000"]}}}"#, "#/content/data/a/b/1 control_character"),
+        .content(#"{"title":"x","data":{"a\u0000":1}}"#, "#/content/data/a\u{0} control_character"),
+        WrongNotification(
+            APIHarness.sample(#","overrides":{"apns":{"aps":{"alert":"\u0000"}}}"#),
+            "#/overrides/apns/aps/alert control_character"
+        ),
         .content(#"{"title":"x","data":[1]}"#, "#/content/data wrong_type"),
         .content(#"{"title":"x","actions":[{"id":"a"}]}"#, "#/content/actions/0/title missing"),
         .content(

@@ -14,7 +14,9 @@ import Synchronization
 @testable import ChaparServer
 
 /// A platform with every ability, which answers what a test tells it to and remembers what it was told.
-final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter {
+final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter,
+    CustomEventReporter
+{
     /// Something that it was told.
     struct Call: Sendable {
         var kind: OutboxEntry.Kind
@@ -60,6 +62,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     var subscriptions: (any SubscriptionManager)? { self }
     var tags: (any TagEditor)? { self }
     var events: (any EventReporter)? { self }
+    var customEvents: (any CustomEventReporter)? { self }
 
     var calls: [Call] { state.withLock { $0.calls } }
     var resumed: [DeviceRecord] { state.withLock { $0.resumed } }
@@ -83,6 +86,20 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
 
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {}
     func forget(device: String?) async throws(PushError) { state.withLock { $0.forgotten.append(device) } }
+
+    func issues(in event: CustomEvent, of device: DeviceRecord) -> [Finding] {
+        event.data["bad"].map { _ in [Finding(pointer: "#/data/bad", code: "bad_value", detail: "It is bad.")] } ?? []
+    }
+
+    func report(
+        _ event: CustomEvent,
+        of device: DeviceRecord,
+        as attempt: OutboxAttempt
+    ) async throws(PushError) -> JSONObject {
+        let detail: JSONObject = ["name": .string(event.name), "data": .object(event.data)]
+        try await take(.event, device, attempt, detail)
+        return ["taken": .string(event.name)]
+    }
 
     func accepts(_ device: DeviceRecord) -> Bool {
         inspect.withLock { $0 }(device)

@@ -21,6 +21,8 @@ struct ContentLimits: Sendable {
     static let nameBytes = 512
     /// The deepest nesting of objects and arrays within `data` and each part of `overrides`.
     static let depth = 16
+    /// The sentence about a text with the character U+0000.
+    static let noNUL = "Must not hold the character U+0000, at which many apps end a text."
 }
 
 extension JSONScanner {
@@ -58,7 +60,12 @@ extension JSONScanner {
         _ pointer: () -> String
     ) throws(JSONSyntaxError) -> JSONValue {
         let kind = try peek()
-        guard kind == .object || kind == .array else { return try value() }
+        guard kind == .object || kind == .array else {
+            let before = nulCount
+            let value = try value()
+            if nulCount != before { refuseNUL(&tree, &issues, pointer()) }
+            return value
+        }
         guard level <= ContentLimits.depth else {
             tree.isRefused = true
             issues.add(
@@ -80,8 +87,12 @@ extension JSONScanner {
         }
         var members = JSONObject()
         var count = 0
+        let before = nulCount
         try object { (scanner, name) throws(JSONSyntaxError) in
             count += 1
+            if scanner.nulCount != before, name.utf8.contains(0), !tree.isRefused {
+                scanner.refuseNUL(&tree, &issues, "\(pointer())/\(pointerStep(name))")
+            }
             guard !tree.isRefused, count <= ContentLimits.members else { return try scanner.skip() }
             guard name.utf8.count <= ContentLimits.nameBytes else {
                 tree.isRefused = true
@@ -105,6 +116,11 @@ extension JSONScanner {
             )
         }
         return .object(members)
+    }
+
+    private func refuseNUL(_ tree: inout TreeReading, _ issues: inout RequestIssues, _ pointer: String) {
+        tree.isRefused = true
+        issues.add(pointer, "control_character", ContentLimits.noNUL)
     }
 }
 

@@ -60,12 +60,11 @@ enum ContentReader {
         _ limits: ContentLimits?,
         _ field: StaticString
     ) throws(JSONSyntaxError) -> LocalizedText? {
-        let textLimit = limits == nil ? Int.max : ContentLimits.textBytes
         guard try scanner.peek() == .object else {
             guard try scanner.expect(.string, "a string or a map of languages", &issues, "#/content/\(field)") else {
                 return nil
             }
-            return try scanner.text(&issues, "#/content/\(field)", limit: textLimit).map { .plain($0) }
+            return try text(&scanner, &issues, limits, "#/content/\(field)").map { .plain($0) }
         }
         var languages: [String: String] = [:]
         var count = 0
@@ -87,7 +86,7 @@ enum ContentReader {
                 )
                 return try scanner.skip()
             }
-            guard let text = try scanner.text(&issues, pointer, limit: textLimit) else {
+            guard let text = try text(&scanner, &issues, limits, pointer) else {
                 isSound = false
                 return
             }
@@ -112,6 +111,21 @@ enum ContentReader {
             return nil
         }
         return .localized(default: fallback, languages: languages)
+    }
+
+    /// Reads a text within limits.
+    private static func text(
+        _ scanner: inout JSONScanner,
+        _ issues: inout RequestIssues,
+        _ limits: ContentLimits?,
+        _ pointer: @autoclosure () -> String
+    ) throws(JSONSyntaxError) -> String? {
+        guard limits != nil else { return try scanner.text(&issues, pointer()) }
+        let before = scanner.nulCount
+        let text = try scanner.text(&issues, pointer(), limit: ContentLimits.textBytes)
+        guard scanner.nulCount != before else { return text }
+        issues.add(pointer(), "control_character", ContentLimits.noNUL)
+        return nil
     }
 
     private static func actions(

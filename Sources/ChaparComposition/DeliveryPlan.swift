@@ -35,6 +35,20 @@ public struct DeliveryPlan: Sendable, Hashable {
     ///
     /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
     public var fallbackAfter: Duration?
+    /// A rule that few plans have, behind a reference so that the others are no larger.
+    private var rare: Rare?
+
+    private indirect enum Rare: Sendable, Hashable {
+        case escalation(Escalation)
+    }
+
+    /// The rule by which later backends take over when no report came; nil for most plans.
+    ///
+    /// Only the gateway's dispatcher carries it out. In memory the backends that take over are the last of the plan.
+    package var escalation: Escalation? {
+        get { if case .escalation(let rule)? = rare { rule } else { nil } }
+        set { rare = newValue.map { .escalation($0) } }
+    }
 
     /// Makes a plan.
     public init(
@@ -60,10 +74,11 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// Backend names never hold `>` or `|`.
     public var storedForm: String {
         var text = backends.joined(separator: ">")
-        let hasSpans = unknownWait != Self.defaultUnknownWait || fallbackAfter != nil
+        let hasSpans = unknownWait != Self.defaultUnknownWait || fallbackAfter != nil || rare != nil
         if onUnknown != nil || hasSpans { text += "|" + (onUnknown?.rawValue ?? "") }
         if unknownWait != Self.defaultUnknownWait { text += "|wait=\(unknownWait.inMilliseconds)" }
         if let fallbackAfter { text += "|patience=\(fallbackAfter.inMilliseconds)" }
+        if let escalation { text += "|escalate=\(escalation.storedForm)" }
         return text
     }
 
@@ -88,7 +103,12 @@ public struct DeliveryPlan: Sendable, Hashable {
         onUnknown = UnknownRule(rawValue: String(parts[1]))
         for part in parts.dropFirst(2) {
             let pair = part.split(separator: "=", maxSplits: 1)
-            guard pair.count == 2, let milliseconds = Int64(pair[1]) else { continue }
+            guard pair.count == 2 else { continue }
+            if pair[0] == "escalate" {
+                escalation = Escalation(storedForm: pair[1])
+                continue
+            }
+            guard let milliseconds = Int64(pair[1]) else { continue }
             switch pair[0] {
             case "wait": unknownWait = .milliseconds(milliseconds)
             case "patience": fallbackAfter = .milliseconds(milliseconds)

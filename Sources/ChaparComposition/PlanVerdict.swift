@@ -22,6 +22,8 @@ public struct PlanPosition: Sendable, Hashable {
     public var mayHaveBeenSent: Bool
     /// Whether the message's time to live is 0: each backend of the plan gets one attempt, and there are no waits.
     public var isNowOrNever = false
+    /// Whether a platform has taken the message already, and later backends take over since no report came.
+    package var isAccepted = false
 
     /// Makes a position; by default the next step is the one that follows in the plan.
     public init(
@@ -78,6 +80,8 @@ public struct PlanVerdict: Sendable, Hashable {
     public var signal = BackendSignal.nothing
     /// The time before which nothing else goes to this recipient.
     public var recipientPause: Date?
+    /// Whether it ends as accepted by an earlier backend, which took it, and not by the present one.
+    package var isReached = false
 
     /// Makes a verdict.
     public init(

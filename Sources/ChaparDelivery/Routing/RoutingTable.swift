@@ -161,10 +161,6 @@ package final class RoutingTable: Sendable {
 
     /// Returns a plan with the backends that fit; nil without any.
     func usable(_ plan: DeliveryPlan, by fits: (String, any PushBackend) -> Bool) -> DeliveryPlan? {
-        let backends = plan.backends.filter { name in named[name].map { fits(name, $0) } ?? false }
-        guard !backends.isEmpty else { return nil }
-        var usable = plan
-        usable.backends = backends
-        return usable
+        plan.filtered { name in named[name].map { fits(name, $0) } ?? false }
     }
 }

@@ -47,6 +47,10 @@ public enum GatewayReason {
     public static let resolverFailed = "resolver_failed"
     /// The message's time to live ended while it waited.
     package static let expired = Refusal.expired.reason
+    /// As many messages a day as `max_per_day` allows went to the backends that take over.
+    package static let escalationLimit = "escalation_limit"
+    /// A platform took the message, and it waits for a report before another backend takes over.
+    package static let awaitsReport = "awaits_report"
     /// The platform accepted the message and later reported that it failed.
     public static let failedLater = "failed_later"
 

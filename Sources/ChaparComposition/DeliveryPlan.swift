@@ -34,7 +34,7 @@ public struct DeliveryPlan: Sendable, Hashable {
 
     /// The parts that few plans have: one word where a plan is stored.
     private indirect enum Rare: Sendable, Hashable {
-        case values(unknownWait: Duration, retry: RetryPolicy?)
+        case values(unknownWait: Duration, retry: RetryPolicy?, escalation: Escalation?)
     }
 
     /// The default of ``DeliveryPlan/unknownWait``: 30 s.
@@ -55,7 +55,7 @@ public struct DeliveryPlan: Sendable, Hashable {
     ///
     /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
     public var fallbackAfter: Duration?
-    /// Nil where both parts have their defaults.
+    /// Nil where all parts have their defaults.
     private var rare: Rare?
 
     /// Makes a plan.
@@ -73,21 +73,29 @@ public struct DeliveryPlan: Sendable, Hashable {
 
     /// The longest time ``UnknownRule/wait`` waits for a report from the platform; kept to the millisecond.
     public var unknownWait: Duration {
-        get { if case .values(let wait, _)? = rare { wait } else { Self.defaultUnknownWait } }
-        set { keep(newValue, retry) }
+        get { if case .values(let wait, _, _)? = rare { wait } else { Self.defaultUnknownWait } }
+        set { keep(newValue, retry, escalation) }
     }
 
     /// The attempts of a delivery and the waits between them; nil leaves them to the interpreter.
     ///
     /// The waits are kept to the millisecond.
     public var retry: RetryPolicy? {
-        get { if case .values(_, let retry)? = rare { retry } else { nil } }
-        set { keep(unknownWait, newValue) }
+        get { if case .values(_, let retry, _)? = rare { retry } else { nil } }
+        set { keep(unknownWait, newValue, escalation) }
     }
 
-    private mutating func keep(_ unknownWait: Duration, _ retry: RetryPolicy?) {
-        let isUsual = unknownWait == Self.defaultUnknownWait && retry == nil
-        rare = isUsual ? nil : .values(unknownWait: unknownWait, retry: retry)
+    /// The rule by which later backends take over when no report came; nil for most plans.
+    ///
+    /// Only the gateway's dispatcher carries it out. In memory the backends that take over are the last of the plan.
+    package var escalation: Escalation? {
+        get { if case .values(_, _, let rule)? = rare { rule } else { nil } }
+        set { keep(unknownWait, retry, newValue) }
+    }
+
+    private mutating func keep(_ unknownWait: Duration, _ retry: RetryPolicy?, _ escalation: Escalation?) {
+        let isUsual = unknownWait == Self.defaultUnknownWait && retry == nil && escalation == nil
+        rare = isUsual ? nil : .values(unknownWait: unknownWait, retry: retry, escalation: escalation)
     }
 
     /// The plans of its deliveries: itself, or one of each backend where a message goes to all of them.
@@ -119,6 +127,7 @@ public struct DeliveryPlan: Sendable, Hashable {
             parts += "|attempts=\(retry.maximumAttempts)|first=\(retry.firstWait.inMilliseconds)"
             parts += "|longest=\(retry.longestWait.inMilliseconds)"
         }
+        if let escalation { parts += "|escalate=\(escalation.storedForm)" }
         if onUnknown != nil || !parts.isEmpty { text += "|" + (onUnknown?.rawValue ?? "") }
         return text + parts
     }
@@ -145,7 +154,11 @@ public struct DeliveryPlan: Sendable, Hashable {
         for part in parts.dropFirst(2) {
             let pair = part.split(separator: "=", maxSplits: 1)
             guard pair.count == 2 else { continue }
-            if pair[0] == "need" { need = Need(rawValue: String(pair[1])) }
+            switch pair[0] {
+            case "need": need = Need(rawValue: String(pair[1]))
+            case "escalate": escalation = Escalation(storedForm: pair[1])
+            default: break
+            }
             guard let number = Int64(pair[1]) else { continue }
             switch pair[0] {
             case "wait": unknownWait = .milliseconds(number)

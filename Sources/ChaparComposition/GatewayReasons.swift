@@ -75,6 +75,20 @@ package enum GatewayReasons {
             "Look at the attempt's receipt for the platform's own reason."
         ),
         guide(
+            GatewayReason.awaitsReport,
+            "waiting",
+            "The platform took the message, and the route has escalate: the report that it arrived has not come yet.",
+            "Ends the delivery with the report; without one in time the next backend takes over.",
+            "Nothing."
+        ),
+        guide(
+            GatewayReason.escalationLimit,
+            "skipped",
+            "As many messages went to the backend today as escalate.max_per_day of the route allows.",
+            "Ends the delivery as accepted by the platform that took it; as failed if none did.",
+            "Raise max_per_day, or look at why so few messages are reported as delivered."
+        ),
+        guide(
             "ttl_ended",
             "expired",
             "The time to live (options.ttl) ended before the message was taken.",

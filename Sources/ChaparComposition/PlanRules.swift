@@ -39,6 +39,20 @@ package struct PlanRules: Sendable, Hashable {
         at now: Date,
         random: @autoclosure () -> Double
     ) -> PlanVerdict {
+        var verdict = decideAlone(position, event, at: now, random: random())
+        // What later backends say does not change that a platform has the message.
+        if position.isAccepted, case .end(let state) = verdict.move, !state.isWithPlatform {
+            (verdict.move, verdict.isReached) = (.end(.acceptedByPlatform), true)
+        }
+        return verdict
+    }
+
+    private func decideAlone(
+        _ position: PlanPosition,
+        _ event: PlanEvent,
+        at now: Date,
+        random: @autoclosure () -> Double
+    ) -> PlanVerdict {
         switch event {
         case .answered(let outcome):
             var verdict = decide(position, outcome, at: now, random: random())
@@ -161,5 +175,15 @@ package struct PlanRules: Sendable, Hashable {
         let borne = (position.plan.fallbackAfter ?? fallbackAfter).inSeconds * Double(position.step + 1)
         if time > position.startedAt.addingTimeInterval(borne), let next = next(position, at: now) { return next }
         return PlanVerdict(.retry(at: time))
+    }
+}
+
+extension DeliveryState {
+    /// Whether a platform has taken the message, as far as is known.
+    fileprivate var isWithPlatform: Bool {
+        switch self {
+        case .acceptedByPlatform, .delivered, .opened: true
+        case .queued, .scheduled, .sending, .retrying, .failed, .expired, .cancelled, .unknown: false
+        }
     }
 }

@@ -22,6 +22,8 @@ package struct PlanPosition: Sendable, Hashable {
     package var mayHaveBeenSent: Bool
     /// Whether the message's time to live is 0: each backend of the plan gets one attempt, and there are no waits.
     package var isNowOrNever = false
+    /// Whether a platform has taken the message already, and later backends take over since no report came.
+    package var isAccepted = false
 
     /// Makes a position; by default the next step is the one that follows in the plan.
     package init(
@@ -78,6 +80,8 @@ public struct PlanVerdict: Sendable, Hashable {
     package var signal = BackendSignal.nothing
     /// The time before which nothing else goes to this recipient.
     public var recipientPause: Date?
+    /// Whether it ends as accepted by an earlier backend, which took it, and not by the present one.
+    package var isReached = false
 
     /// Makes a verdict.
     package init(

@@ -76,7 +76,8 @@ final class CommitLoop {
         freePages = try FreePages(transaction, opened)
         purge = try Purge(transaction, receipts, freePages, searchIndex, shared)
         let erasing = Erasing(transaction, rows, endings, receipts, searchIndex, shared)
-        writer = StoreWriter(transaction, receipts, withdrawals, erasing, freePages, searchIndex)
+        let reports = Reports(transaction, endings, recording)
+        writer = StoreWriter(transaction, receipts, reports, withdrawals, erasing, freePages, searchIndex)
         backPressure = BackPressure(
             windowCapacity: core.options.windowCapacity,
             longestPause: core.options.longestPause

@@ -8,6 +8,7 @@ final class StoreWriter {
     let outbox: OutboxWriter
     let devices: DeviceWriter
     let receipts: Receipts
+    let reports: Reports
     let withdrawals: Withdrawals
     let erasing: Erasing
     let freePages: FreePages
@@ -17,6 +18,7 @@ final class StoreWriter {
     init(
         _ transaction: Transaction,
         _ receipts: Receipts,
+        _ reports: Reports,
         _ withdrawals: Withdrawals,
         _ erasing: Erasing,
         _ freePages: FreePages,
@@ -26,6 +28,7 @@ final class StoreWriter {
         outbox = OutboxWriter(transaction)
         devices = DeviceWriter(transaction, outbox)
         self.receipts = receipts
+        self.reports = reports
         self.withdrawals = withdrawals
         self.erasing = erasing
         self.freePages = freePages

@@ -129,6 +129,7 @@ struct GrowthWork {
         try await deliver()
         try await replace()
         try await decide()
+        try await escalate()
         try await withdraw()
         try await free()
         try await read()
@@ -223,6 +224,39 @@ struct GrowthWork {
             of: "apns"
         ) { _, _, _ in [1] }
         _ = try await store.claimExpired(limit: count)
+    }
+
+    /// Deliveries that wait for reports before another backend takes over: reports that end them, and others.
+    private func escalate() async throws {
+        var new = store.sample(to: people, backend: "e")
+        new.record.plans[0] = DeliveryPlan(["e", "sms"])
+        new.record.plans[0].escalation = Escalation(step: 1, after: .seconds(120), unless: .opened)
+        _ = try await store.enqueue(EnqueueBatch([new]))
+        let claims = try await claim("e")
+        try await store.record(
+            claims.map { claim in
+                Resolution(
+                    of: claim,
+                    .retry(at: store.time.steady + 120, step: 1),
+                    attempt: Array(
+                        #"{"at":"1","backend":"e","outcome":"accepted","platform_id":"e\#(claim.id)"}"#.utf8
+                    ),
+                    mayHaveBeenSent: true,
+                    event: [1],
+                    receipt: ReceiptAddress(backend: "e", platformID: "e\(claim.id)", token: nil)
+                )
+            }
+        )
+        for state in [DeliveryState.delivered, .opened] {
+            let reports = claims.map { claim in
+                ReceiptEntry(
+                    ReceiptAddress(backend: "e", platformID: "e\(claim.id)", token: nil),
+                    state: state,
+                    logEntry: Array(#"{"outcome":"receipt","reason":"\#(state.rawValue)"}"#.utf8)
+                ) { _ in [1] }
+            }
+            _ = try await store.record(reports)
+        }
     }
 
     private func withdraw() async throws {

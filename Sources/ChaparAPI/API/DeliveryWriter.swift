@@ -81,6 +81,8 @@ struct DeliveryWriter {
     func guide(to delivery: StoredDelivery) -> ReasonGuide? {
         switch delivery.state {
         case .acceptedByPlatform, .delivered, .opened, .scheduled, .sending: return nil
+        case .retrying where AttemptLog.awaitsReport(delivery.attemptLog):
+            return reasons.guide(to: GatewayReason.awaitsReport, of: nil)
         case .queued, .retrying, .failed, .expired, .cancelled, .unknown: break
         }
         return guide(to: DeliveryEnd(delivery))

@@ -22,6 +22,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
     private let time: any TimeSource
     private let clock: WallClock
     private let observer: any DispatchObserver
+    private let escalations = EscalationLimits()
     private let tracing: TraceExporter?
     private let logger: Logger
     private let decode: @Sendable ([UInt8]) throws -> PushNotification
@@ -252,7 +253,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
             logger: logger,
             decode: decode,
             instance: instance,
-            tell: { [nodes] in nodes?.tell($0.note) }
+            tell: { [nodes] in nodes?.tell($0.note) },
+            escalations: escalations
         )
         var new: [DeliveryWorker] = []
         for backend in snapshot.backends {

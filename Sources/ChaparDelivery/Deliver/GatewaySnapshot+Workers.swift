@@ -13,7 +13,8 @@ extension GatewaySnapshot {
             audiences: Dictionary(backends.map { ($0.name, $0.backend.audience) }) { first, _ in first },
             backends: backends.map { ($0.name, $0.backend) },
             fallbackAfter: fallbackAfter(of: name),
-            takesReceipts: configuration.receipts[app] != nil
+            takesReceipts: configuration.receipts[app] != nil,
+            escalates: configuration.routes.contains { $0.plan.escalation != nil }
         )
     }
 

@@ -17,6 +17,8 @@ extension EventJSON {
         writer.field("outcome", "receipt")
         writer.field("reason", receipt.reason)
         writer.field("detail", receipt.detail)
+        // By this a delivery for which other backends take over is no longer one that a platform has.
+        if receipt.event == .failed { writer.field("state", DeliveryState.failed.rawValue) }
         writer.endObject()
         return writer.bytes
     }
@@ -31,7 +33,9 @@ extension EventJSON {
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 384)
         writer.beginObject()
-        begin(&writer, "delivery." + (changesState ? delivery.state.rawValue : "receipt"), time)
+        // One that waits for another report has not changed its state.
+        let isEnd = changesState && delivery.state.isFinal
+        begin(&writer, "delivery." + (isEnd ? delivery.state.rawValue : "receipt"), time)
         writer.field("notification", delivery.shownID.description)
         writer.field("delivery", delivery.shownPlace)
         writer.field("recipient", delivery.recipient.storedForm)

@@ -47,7 +47,7 @@ package enum EventJSON {
         writer.field("delivery", claim.shownPlace)
         writer.field("recipient", claim.recipient.storedForm)
         sender(claim.caller, claim.head.record, to: &writer)
-        writer.field("backend", claim.plan.backend(at: claim.step))
+        writer.field("backend", claim.plan.backend(at: step(of: claim, in: state, after: attempt)))
         writer.field("state", state.rawValue)
         writer.field("reason", reason)
         if let attempt {
@@ -56,6 +56,14 @@ package enum EventJSON {
         }
         writer.endObject()
         return writer.bytes
+    }
+
+    /// Returns the step whose backend has a delivery: an earlier one where another backend was to take over.
+    private static func step(of claim: ClaimedDelivery, in state: DeliveryState, after attempt: [UInt8]?) -> Int {
+        guard state == .acceptedByPlatform, let reached = claim.acceptingStep,
+            !(attempt.map { AttemptLog.isAccepted($0) } ?? false)
+        else { return claim.step }
+        return reached
     }
 
     /// Returns the event of a backend's worker that stopped or went on: `backend.parked`, `backend.paused`,

@@ -14,12 +14,24 @@ package protocol DispatchObserver: Sendable {
     func retried(backend: String, reason: String)
     /// Counts a delivery that went on to another backend.
     func fellBack(from: String, to: String, reason: String)
+    /// Counts deliveries that wait for a report before another backend takes over, or for which one did.
+    func escalated(backend: String, _ result: EscalationResult, count: Int)
     /// Counts a token that a platform called dead.
     func invalidatedToken(backend: String, reason: String)
     /// Counts dead-token answers that the guard against mass invalidation quarantined.
     func quarantinedInvalidations(backend: String, reason: String, count: Int)
     /// Records a worker's wait for its quota.
     func waitedForQuota(backend: String, _ duration: Duration)
+}
+
+/// The result for deliveries for which backends take over when no report came in time.
+package enum EscalationResult: String, Sendable, CaseIterable {
+    /// The backend took the message, and it waits for a report.
+    case awaited
+    /// The backend took over.
+    case sent
+    /// The backend would have taken over, and the limit of the day was reached.
+    case limited
 }
 
 /// An observer that counts nothing.
@@ -43,6 +55,8 @@ package struct SilentObserver: DispatchObserver {
     package func retried(backend: String, reason: String) {}
     /// Does nothing.
     package func fellBack(from: String, to: String, reason: String) {}
+    /// Does nothing.
+    package func escalated(backend: String, _ result: EscalationResult, count: Int) {}
     /// Does nothing.
     package func invalidatedToken(backend: String, reason: String) {}
     /// Does nothing.

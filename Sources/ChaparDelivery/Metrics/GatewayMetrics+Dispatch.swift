@@ -49,6 +49,16 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
+    /// Counts deliveries that wait for a report before another backend takes over, or for which one did.
+    package func escalated(backend: String, _ result: EscalationResult, count amount: Int) {
+        guard amount > 0 else { return }
+        count(
+            .escalations,
+            [backend, result.rawValue],
+            amount
+        )
+    }
+
     /// Counts a token that a platform called dead.
     package func invalidatedToken(backend: String, reason: String) {
         count(

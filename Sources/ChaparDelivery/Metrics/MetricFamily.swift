@@ -104,6 +104,12 @@ extension MetricFamily {
         ["from", "to", "reason"],
         "Deliveries that went on to the next backend of their plan."
     )
+    static let escalations = Self(
+        .counter,
+        "chapar_escalations_total",
+        ["backend", "result"],
+        "Deliveries of routes with escalate: awaited, which the backend took and which wait for a report; sent, for which it took over; limited, for which max_per_day let it not."
+    )
     static let quotaWait = Self(
         .histogram,
         "chapar_quota_wait_seconds",
@@ -371,8 +377,8 @@ extension MetricFamily {
             "Deliveries",
             [
                 queueOldestAge, keyOldestAge, queueDepth, queueFull, deliveries, sendDuration, queueWait,
-                deliveryDuration, retries, fallbacks, quotaWait, ledgerAccepted, ledgerEnded, ledgerIgnored,
-                ledgerWaiting, ledgerDifference,
+                deliveryDuration, retries, fallbacks, escalations, quotaWait, ledgerAccepted, ledgerEnded,
+                ledgerIgnored, ledgerWaiting, ledgerDifference,
             ]
         ),
         (

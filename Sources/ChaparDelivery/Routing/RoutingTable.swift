@@ -44,9 +44,7 @@ package final class RoutingTable: Sendable {
 
         /// Returns it without some backends; nil when no other is left.
         func without(_ names: Set<String>) -> Routing? {
-            var plan = plan
-            plan.backends.removeAll { names.contains($0) }
-            return plan.backends.isEmpty ? nil : Routing(plan: plan)
+            plan.filtered { !names.contains($0) }.map(Routing.init)
         }
     }
 
@@ -184,10 +182,6 @@ package final class RoutingTable: Sendable {
 
     /// Returns a plan with the backends that fit; nil without any.
     func usable(_ plan: DeliveryPlan, by fits: (String, any PushBackend) -> Bool) -> DeliveryPlan? {
-        let backends = plan.backends.filter { name in named[name].map { fits(name, $0) } ?? false }
-        guard !backends.isEmpty else { return nil }
-        var usable = plan
-        usable.backends = backends
-        return usable
+        plan.filtered { name in named[name].map { fits(name, $0) } ?? false }
     }
 }

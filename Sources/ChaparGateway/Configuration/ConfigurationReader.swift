@@ -63,12 +63,9 @@ struct ConfigurationReader {
         let names = root.section("backends")?.keys ?? []
         let mute = backends.filter { $0.backend.audience == BackendAudience() }.map(\.name)
         let appOf = Dictionary(backends.map { ($0.name, $0.app) }) { first, _ in first }
-        configuration.routes = RouteReader(
-            names: names,
-            apps: appOf,
-            mute: Set(mute),
-            retry: configuration.queue.retry
-        ).read(root.sections("routes"))
+        var routes = RouteReader(names: names, apps: appOf, mute: Set(mute), retry: configuration.queue.retry)
+        for backend in backends { routes.reports[backend.name] = reports(of: backend, configuration.receipts) }
+        configuration.routes = routes.read(root.sections("routes"))
         configuration.tokenPriority = tokenPriority()
         configuration.lists = lists()
         let auth = section("auth")
@@ -107,6 +104,17 @@ struct ConfigurationReader {
     private func section(_ key: String) -> ConfigSection {
         root.section(key)
             ?? ConfigSection(ConfigNode(.null, origin: .builtIn), path: key, report: root.report, files: files)
+    }
+
+    /// Returns which reports of single deliveries a backend has.
+    private func reports(
+        of backend: BackendRegistry.ConfiguredBackend,
+        _ receipts: [AppName: GatewayConfiguration.Receipts]
+    ) -> RouteReader.Reports {
+        let isShared = backend.backend.batching.map { !$0.isMixed } ?? false
+        if receipts[backend.app] != nil, !isShared { return .app }
+        if backend.backend.receipts != nil { return .platform }
+        return receipts[backend.app] != nil ? .shared : .nothing
     }
 
     /// Returns the lists that the file names, and whether users who chose nothing are in.

@@ -19,6 +19,20 @@ struct RouteReader {
     let mute: Set<String>
     /// The retries of the queue, from which those of a route take what it does not say.
     let retry: RetryPolicy
+    /// Which reports of arrivals the usable backends have.
+    var reports: [String: Reports] = [:]
+
+    /// The reports that a backend has, of single deliveries.
+    enum Reports: Sendable {
+        /// The app's, of arrivals and openings.
+        case app
+        /// The platform's own, of arrivals.
+        case platform
+        /// The app's, for messages with many recipients in a request: they share an id.
+        case shared
+        /// None.
+        case nothing
+    }
 
     func read(_ sections: [ConfigSection]) -> [GatewayConfiguration.Route] {
         var routes: [GatewayConfiguration.Route] = []
@@ -112,12 +126,72 @@ struct RouteReader {
             use.reject("fallback_after", "means nothing with fan_out", fix: "There is no next backend to go on to.")
         }
         let retry = ownRetry(use)
+        let escalation = use.section("escalate").flatMap { takeOver($0, after: chain ?? [], use) }
         use.finish()
         return (chain ?? fan).map { backends in
-            var plan = DeliveryPlan(backends, onUnknown: rule, unknownWait: wait, fallbackAfter: fallbackAfter)
+            var plan = DeliveryPlan(
+                backends + (escalation?.backends ?? []),
+                onUnknown: rule,
+                unknownWait: wait,
+                fallbackAfter: fallbackAfter
+            )
             plan.need = chain == nil ? .any : nil
             plan.retry = retry
+            plan.escalation = escalation?.rule
             return plan
+        }
+    }
+
+    /// Reads the backends that take over when no report came in time, after those of a chain; nil when they cannot.
+    private func takeOver(
+        _ section: ConfigSection,
+        after backends: [String],
+        _ use: ConfigSection
+    ) -> (rule: Escalation, backends: [String])? {
+        let after = section.seconds("after", in: 1...28 * 86400, default: .seconds(120))
+        let unless = section.choice("unless", default: Escalation.Report.delivered)
+        let next = chain("use", "A backend takes over once.", section)
+        let limit = section.integer("max_per_day", in: 0...1_000_000_000)
+        if !section.has("use") { section.missing("use", "the backends that take over, the first tried first") }
+        section.finish()
+        if use.has("fan_out") {
+            use.reject("escalate", "means nothing with fan_out", fix: "Write fallback in its place.")
+            return nil
+        }
+        guard let next, !backends.isEmpty else { return nil }
+        for name in next where backends.contains(name) {
+            section.reject("use", "names \"\(name)\" of fallback", fix: "A backend is tried once in a chain.")
+        }
+        if backends.count + next.count > Self.longestChain {
+            section.reject("use", "makes the chain longer than \(Self.longestChain) backends")
+        }
+        for name in backends { check(name, reports: unless, use) }
+        return (Escalation(step: backends.count, after: after, unless: unless, maximumPerDay: limit), next)
+    }
+
+    /// Refuses a backend before the take-over whose deliveries nothing reports as wanted: all would go on to the next.
+    private func check(_ name: String, reports wanted: Escalation.Report, _ use: ConfigSection) {
+        let app = apps[name] ?? .default
+        switch (reports[name], wanted) {
+        case (nil, _), (.app?, _), (.platform?, .delivered): break
+        case (.platform?, .opened):
+            use.reject(
+                "escalate",
+                "waits for openings, and nothing reports those of \(name)",
+                fix: "Write apps: { \(app): { receipts: true } } and let the app report them, or unless: delivered."
+            )
+        case (.shared?, _):
+            use.reject(
+                "escalate",
+                "waits for reports, and those of \(name) are of a whole request with many recipients",
+                fix: "Leave \(name) out of fallback, or let the platform report: receipts in backends.\(name)."
+            )
+        case (.nothing?, _):
+            use.reject(
+                "escalate",
+                "waits for reports, and nothing reports the deliveries of \(name)",
+                fix: "Write apps: { \(app): { receipts: true } } and let the app report arrivals: docs/Receipts.md."
+            )
         }
     }
 

@@ -5,6 +5,9 @@ public enum AttemptLog {
 
     private static let beginning = Array(#"{"at":""#.utf8)
     private static let wait = Array(#","\#(platformWait)":"#.utf8)
+    private static let acceptance = Array(#""outcome":"accepted""#.utf8)
+    private static let answers = ["refused", "unknown"].map { Array(#""outcome":"\#($0)""#.utf8) }
+    private static let laterFailure = Array(#""state":"failed""#.utf8)
 
     /// Whether the platform asked for a wait after the last attempt.
     ///
@@ -15,6 +18,29 @@ public enum AttemptLog {
     public static func asksToWait(_ log: [UInt8]) -> Bool {
         guard let asked = log.lastPlace(of: wait) else { return false }
         return asked > log.lastPlace(of: beginning) ?? -1
+    }
+
+    /// Whether a platform took the message in one of the attempts, and none has reported since that it failed.
+    ///
+    /// Of deliveries that have not ended it is true only for those that wait, or waited, for a report before other
+    /// backends take over (``ChaparComposition/Escalation``). It searches the bytes, as ``asksToWait(_:)`` does.
+    package static func isAccepted(_ log: [UInt8]) -> Bool {
+        guard let accepted = log.lastPlace(of: acceptance) else { return false }
+        return accepted > log.lastPlace(of: laterFailure) ?? -1
+    }
+
+    /// Whether the last attempt was an acceptance: no other backend has taken over yet.
+    package static func awaitsReport(_ log: [UInt8]) -> Bool {
+        guard let accepted = log.lastPlace(of: acceptance) else { return false }
+        return answers.allSatisfy { log.lastPlace(of: $0) ?? -1 < accepted }
+    }
+
+    /// Whether an operator's retry leaves the delivery's time as it is.
+    package static func keepsItsTime(_ log: [UInt8]) -> Bool { asksToWait(log) || awaitsReport(log) }
+
+    /// Whether a backend has made an attempt.
+    package static func names(_ backend: String, _ log: [UInt8]) -> Bool {
+        log.lastPlace(of: Array(#","backend":"\#(backend)""#.utf8)) != nil
     }
 }
 

@@ -148,6 +148,8 @@ public struct Resolution: Sendable {
         case retry(at: Date, step: Int)
         /// It is released as it was, unsent and without an attempt.
         case release
+        /// It ends as accepted by the backend at an earlier step, which took it before it waited for a report.
+        case reached(step: Int)
     }
 
     /// The delivery.
@@ -163,6 +165,8 @@ public struct Resolution: Sendable {
     /// Its event, as JSON; nil for none.
     public var event: [UInt8]?
     /// The address by which the platform's later receipt finds the delivery; nil when none is expected.
+    ///
+    /// Also of one that waits for a report before other backends take over. A delivery gets one at most.
     public var receipt: ReceiptAddress?
 
     /// Makes a resolution of a claim.

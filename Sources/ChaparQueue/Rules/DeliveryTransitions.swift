@@ -5,7 +5,7 @@ public import ChaparCore
 package enum DeliveryEvent: String, Sendable, CaseIterable {
     case enqueue, due, claim, retry, release, settle, end
     case lateEnd = "late end"
-    case cancel, replace, recover, receipt
+    case cancel, replace, recover, report, receipt
 }
 
 extension DeliveryState {
@@ -54,10 +54,34 @@ extension DeliveryState {
             "the same for a newer one of its caller with its collapse ID"
         ),
         .init(
+            .cancel,
+            from: [.retrying, .sending],
+            to: [.acceptedByPlatform],
+            "the same, of one that a platform took and that waits for a report before another backend takes over"
+        ),
+        .init(
+            .replace,
+            from: [.retrying, .sending],
+            to: [.acceptedByPlatform],
+            "the same for a newer one of its caller with its collapse ID"
+        ),
+        .init(
             .recover,
             from: [.sending],
             to: [.queued, .scheduled, .retrying],
             "the process of its owner ended: it may have been sent"
+        ),
+        .init(
+            .report,
+            from: [.retrying],
+            to: [.delivered, .opened],
+            "the platform or the app reported what it waited for before another backend takes over"
+        ),
+        .init(
+            .report,
+            from: [.retrying],
+            to: [.retrying],
+            "they reported something else: a failure makes it due at once"
         ),
         .init(
             .receipt,

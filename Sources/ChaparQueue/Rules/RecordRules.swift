@@ -57,6 +57,10 @@ package enum RecordDecision: Sendable, Hashable {
     ///
     /// The attempt of the resolution is added to its log, the event is written, and its receipt is expected.
     case end(DeliveryState)
+    /// It ends as accepted by the backend at a step before the present one, and counts in ``StoreChange/ended``.
+    ///
+    /// The attempt is added to its log, the event is written. From now on it is that backend's.
+    case reached(step: Int)
     /// It ends instead of waiting again, and counts in ``StoreChange/ended``.
     ///
     /// The attempt is added to its log. The event is the one that the caller of the store makes for the reason, in
@@ -75,7 +79,7 @@ package enum RecordDecision: Sendable, Hashable {
     package var waits: Bool {
         switch self {
         case .retry, .release: true
-        case .ignore, .refuse, .end, .withdraw: false
+        case .ignore, .refuse, .end, .reached, .withdraw: false
         }
     }
 }
@@ -126,6 +130,7 @@ package enum RecordRules {
         case (_, .stale): .ignore(.leaseIsOver)
         case (.end(let state), _): state.canBeRecorded ? .end(state) : .refuse(.state(state))
         case (.retry(_, let step), _) where step < 0 || step >= facts.steps: .refuse(.step(step))
+        case (.reached(let step), _): step < 0 || step >= facts.steps ? .refuse(.step(step)) : .reached(step: step)
         case _ where facts.isCancelled: .withdraw(withdrawnState(mayHaveBeenSent: isReplay), .cancelled)
         // It must not overtake the newer one.
         case _ where facts.isReplaced: .withdraw(withdrawnState(mayHaveBeenSent: isReplay), .replaced)
@@ -141,6 +146,16 @@ package enum RecordRules {
         mayHaveBeenSent ? .unknown : .cancelled
     }
 
+    /// Returns the state in which a withdrawn delivery really ends, of what the other rules say.
+    ///
+    /// One that a platform has taken, and that waits for a report before other backends take over, ends as accepted.
+    /// `log` has its attempts, `attempt` is the one that is recorded now.
+    package static func withdrawn(_ state: DeliveryState, _ log: [UInt8], _ attempt: [UInt8]? = nil) -> DeliveryState {
+        guard state == .unknown else { return state }
+        let isAccepted = AttemptLog.isAccepted(log) || attempt.map { AttemptLog.isAccepted($0) } ?? false
+        return isAccepted ? .acceptedByPlatform : state
+    }
+
     /// Returns why a transition cannot be written under any lease; nil for one that can.
     ///
     /// A store asks this before it writes the first of several resolutions, so that it writes all of them or none.
@@ -148,7 +163,7 @@ package enum RecordRules {
     package static func refusal(of transition: Resolution.Transition, steps: Int?) -> RefusedResolution? {
         switch transition {
         case .end(let state): return state.canBeRecorded ? nil : .state(state)
-        case .retry(_, let step):
+        case .retry(_, let step), .reached(let step):
             guard let steps, step < 0 || step >= steps else { return nil }
             return .step(step)
         case .release: return nil

@@ -53,7 +53,11 @@ struct CollapseBatch {
                 held.append(!seen.insert("\(key) \(backend)").inserted || mine.contains { $0.row.isClaimed })
                 for row in mine.map(\.row) where !row.isClaimed {
                     let state = row.withdrawnState
-                    ended.append(EndedDelivery(row, state))
+                    var end = EndedDelivery(row, state)
+                    if state == .acceptedByPlatform, let head = heads[row.notification] {
+                        end.flow = row.acceptingFlow(head.head(plan: row.plan).plan, core.flows)
+                    }
+                    ended.append(end)
                     change.ended[state, default: 0] += 1
                     if let head = heads[row.notification], let event = new.replacementEvent?(row.claimed(head), state) {
                         rows.add(event: event)

@@ -44,7 +44,22 @@ struct DeliveryRow: Sendable {
     var mayHaveBeenSent: Bool { !flags.isDisjoint(with: [.replay, .recovered]) }
 
     /// The state in which it ends when it is withdrawn while it waits.
-    var withdrawnState: DeliveryState { RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent) }
+    var withdrawnState: DeliveryState {
+        RecordRules.withdrawn(RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent), attemptLog)
+    }
+
+    /// Returns the flow of the backend that took the delivery before another one takes over; nil where none did.
+    ///
+    /// `attempt` is the one that is recorded now.
+    func acceptingFlow(_ plan: DeliveryPlan, _ flows: FlowTable, _ attempt: [UInt8]? = nil) -> Int64? {
+        guard let step = plan.acceptingStep(attemptLog, attempt), let present = flows.flow(flow) else { return nil }
+        let accepting = Flow(
+            backend: plan.backend(at: step),
+            isUrgent: present.isUrgent,
+            caller: present.caller
+        )
+        return flows.number(of: accepting)
+    }
 
     /// Reads all rows that can be read.
     static func all(_ rows: borrowing PostgresRows) -> [DeliveryRow] {

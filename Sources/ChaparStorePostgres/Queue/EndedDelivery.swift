@@ -10,6 +10,8 @@ struct EndedDelivery: Sendable {
     var receipt: ReceiptAddress?
     /// The collapse key at which others may wait for it; nil without one.
     var collapse: Int64?
+    /// The flow of the backend that took it, where it ended while another one was to take over.
+    var flow: Int64?
 
     init(_ row: DeliveryRow, _ state: DeliveryState, attempt: [UInt8]? = nil, receipt: ReceiptAddress? = nil) {
         id = row.id
@@ -27,10 +29,10 @@ struct EndedDelivery: Sendable {
             """
             WITH gone AS (
                 DELETE FROM chapar.waiting w
-                USING unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[])
-                    AS a(id, state, attempt, message, token)
+                USING unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[], $7::bigint[])
+                    AS a(id, state, attempt, message, token, flow)
                 WHERE w.id BETWEEN a.id AND a.id
-                RETURNING w.id, w.notification, w.flow, w.recipient, w.attempt_log, a.state, a.attempt, a.message, a.token
+                RETURNING w.id, w.notification, coalesce(a.flow, w.flow) AS flow, w.recipient, w.attempt_log, a.state, a.attempt, a.message, a.token
             ), expected AS (
                 INSERT INTO chapar.awaited (delivery, message, token)
                 SELECT id, message, token FROM gone WHERE message IS NOT NULL
@@ -41,7 +43,7 @@ struct EndedDelivery: Sendable {
             [
                 .integers(ended.map(\.id)), .integers(ended.map(\.state.code)), .byteArrays(ended.map(\.attempt)),
                 .integers(ended.map { $0.receipt?.messageHash }), .integers(ended.map { $0.receipt?.tokenHash }),
-                .integer(now),
+                .integer(now), .integers(ended.map(\.flow)),
             ]
         )
         try letGo(Set(ended.compactMap(\.collapse)), db)

@@ -113,11 +113,13 @@ extension PostgresStore {
         guard !receipts.isEmpty else { return [] }
         let now = core.now
         try await prepareDay(now)
-        let results = try await transaction(on: core.recorder) { (db) throws(PostgresError) in
-            var receiver = ReceiptReceiver(now: now)
+        let (results, outcome) = try await transaction(on: core.recorder) { [core] (db) throws(PostgresError) in
+            var receiver = ReceiptReceiver(core, now: now)
             try receiver.receive(receipts, db)
-            return receiver.results
+            return (receiver.results, receiver.outcome)
         }
+        for (backend, due) in outcome.stirred { core.stir(backend, due: due) }
+        core.tell(outcome.change)
         core.noteEvents()
         return results
     }

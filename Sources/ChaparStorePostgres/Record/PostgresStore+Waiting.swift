@@ -92,7 +92,8 @@ extension PostgresStore {
                 var found: [Int64] = []
                 try scan.walk(core.heads, db) { row, head in
                     let waitsForWord = row.flags.contains(.replay) && head.head(plan: row.plan).plan.onUnknown == .wait
-                    if row.attempts > 0, !waitsForWord, !AttemptLog.asksToWait(row.attemptLog) { found.append(row.id) }
+                    guard row.attempts > 0, !waitsForWord, !AttemptLog.keepsItsTime(row.attemptLog) else { return }
+                    found.append(row.id)
                 }
                 return (found, scan.next)
             }

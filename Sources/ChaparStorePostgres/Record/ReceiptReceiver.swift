@@ -15,16 +15,26 @@ struct ReceiptReceiver {
         var added: [UInt8] = []
     }
 
+    private let core: StoreCore
     private let now: Int64
     private(set) var results: [ReceiptResult] = []
+    /// The effects of reports about deliveries that have not ended.
+    private(set) var outcome = RecordOutcome()
+    /// The unclaimed deliveries that the receipts may be about, with their heads.
+    private var waiting: [Int64: (row: DeliveryRow, head: NotificationHead)] = [:]
+    private var ended: [EndedDelivery] = []
+    /// The additions to the logs of deliveries that wait on, and their due times.
+    private var noted: [Int64: (added: [UInt8], due: Int64)] = [:]
     private var deliveries: [Int64: Found] = [:]
     private var events: [[UInt8]?] = []
 
-    init(now: Int64) { self.now = now }
+    init(_ core: StoreCore, now: Int64) { (self.core, self.now) = (core, now) }
 
     mutating func receive(_ receipts: [ReceiptEntry], _ db: isolated PostgresConnection) throws(PostgresError) {
         let candidates = try candidates(receipts.map(\.address), db)
-        try lock(Set(candidates.joined()), db)
+        let ids = Set(candidates.joined())
+        try lock(ids, db)
+        try lockWaiting(ids.filter { deliveries[$0] == nil }, db)
         for (receipt, ids) in zip(receipts, candidates) { results.append(decide(receipt, ids)) }
         try write(db)
     }
@@ -92,6 +102,76 @@ struct ReceiptReceiver {
         }
     }
 
+    /// Locks those of some deliveries that wait, in the order of their numbers; nearly always there are none.
+    private mutating func lockWaiting(_ ids: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
+        guard !ids.isEmpty else { return }
+        let found = try db.run(
+            """
+            SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.id = ANY ($1) AND coalesce(w.owner, 0) = 0
+            ORDER BY w.id FOR UPDATE
+            """,
+            [.integers(ids.sorted())]
+        )
+        let rows = DeliveryRow.all(found).filter { !$0.isClaimed && AttemptLog.isAccepted($0.attemptLog) }
+        guard !rows.isEmpty else { return }
+        let heads = try core.heads.heads(of: Set(rows.map(\.notification)), db)
+        for row in rows { if let head = heads[row.notification] { waiting[row.id] = (row, head) } }
+    }
+
+    /// Records a receipt about a delivery that has not ended; nil when it is about none that waits for it.
+    private mutating func report(_ receipt: ReceiptEntry, about id: Int64) -> ReceiptResult? {
+        guard let (row, head) = waiting[id] else { return nil }
+        let claim = row.claimed(head)
+        let decision = ReportRules.decide(receipt, claim.plan, step: claim.step, row.attemptLog)
+        guard decision != .ignore else { return nil }
+        var received = ReceivedDelivery(claim, state: .retrying)
+        guard receipt.isFor(received) else { return nil }
+        switch decision {
+        case .ignore: return nil
+        case .repeated: return .repeated(received)
+        case .end(let state):
+            received.state = state
+            let added = noted.removeValue(forKey: id)?.added
+            var end = EndedDelivery(
+                row,
+                state,
+                attempt: (added.map { $0 + [UInt8(ascii: ",")] } ?? []) + receipt.logEntry
+            )
+            end.flow = row.acceptingFlow(claim.plan, core.flows)
+            ended.append(end)
+            outcome.change.ended[state, default: 0] += 1
+            if row.collapse != nil, let backend = core.flows.flow(row.flow)?.backend {
+                outcome.stir(backend, due: .min)
+            }
+            waiting[id] = nil
+        case .note(let isDue):
+            var row = row
+            let separator = row.attemptLog.isEmpty ? [] : [UInt8(ascii: ",")]
+            row.attemptLog += separator + receipt.logEntry
+            if isDue { row.due = now }
+            let added = (noted[id].map { $0.added + [UInt8(ascii: ",")] } ?? []) + receipt.logEntry
+            noted[id] = (added, row.due)
+            waiting[id] = (row, head)
+            if isDue, let backend = core.flows.flow(row.flow)?.backend { outcome.stir(backend, due: now) }
+        }
+        events.append(receipt.event(received))
+        return .recorded(received)
+    }
+
+    /// Writes what reports changed of deliveries that have not ended.
+    private func writeWaiting(_ db: isolated PostgresConnection) throws(PostgresError) {
+        try EndedDelivery.write(ended, now: now, db)
+        guard !noted.isEmpty else { return }
+        let ids = noted.keys.sorted()
+        try db.run(
+            """
+            UPDATE chapar.waiting w SET due = a.due, attempt_log = \(EndedDelivery.joinedLog.replacing("attempt_log", with: "w.attempt_log"))
+            FROM unnest($1::bigint[], $2::bigint[], $3::bytea[]) AS a(id, due, attempt) WHERE w.id BETWEEN a.id AND a.id
+            """,
+            [.integers(ids), .integers(ids.map { noted[$0]?.due }), .byteArrays(ids.map { noted[$0]?.added })]
+        )
+    }
+
     /// Returns the records of notifications; those that cannot be read are left out.
     private func records(
         of notifications: Set<Int64>,
@@ -115,6 +195,7 @@ struct ReceiptReceiver {
     private mutating func decide(_ receipt: ReceiptEntry, _ ids: [Int64]) -> ReceiptResult {
         let address = receipt.address
         for id in ids {
+            if let result = report(receipt, about: id) { return result }
             guard var found = deliveries[id], address.backend.isEmpty || found.backend == address.backend,
                 // Hashes may collide; the platform's id in the log does not.
                 address.delivery != nil
@@ -142,8 +223,9 @@ struct ReceiptReceiver {
     }
 
     private func write(_ db: isolated PostgresConnection) throws(PostgresError) {
+        try writeWaiting(db)
         let changed = deliveries.values.filter { !$0.added.isEmpty }
-        guard !changed.isEmpty else { return }
+        guard !changed.isEmpty else { return try EventLog.append(events, now: now, db) }
         try LateEnds.write(changed.lazy.map(\.delivery.id), now: now, db)
         try db.run(
             """

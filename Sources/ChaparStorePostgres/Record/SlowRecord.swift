@@ -25,6 +25,8 @@ struct SlowRecord {
     private var changed: [DeliveryRow] = []
     private var attempts: [Int64: [UInt8]] = [:]
     private var events: [[UInt8]?] = []
+    /// The receipts that are expected for deliveries that wait on.
+    private var expected: [(delivery: Int64, address: ReceiptAddress)] = []
 
     /// Makes a record for claims, or for the unclaimed deliveries of a backend.
     init(_ core: StoreCore, settlingAt backend: String? = nil) {
@@ -43,6 +45,7 @@ struct SlowRecord {
         for (resolution, event) in resolutions { try decide(resolution, event) }
         try EndedDelivery.write(ended, now: now, db)
         try writeChanged(db)
+        try writeExpected(db)
         guard !events.isEmpty else { return }
         outcome.hasEvents = true
         try EventLog.append(events, now: now, db)
@@ -97,7 +100,7 @@ struct SlowRecord {
         switch decision {
         case .retry(_, let step, _): core.flows.target(of: plan.backends[step])
         case .release: core.flows.flow(row.flow)?.backend ?? ""
-        case .ignore, .refuse, .end, .withdraw: ""
+        case .ignore, .refuse, .end, .reached, .withdraw: ""
         }
     }
 
@@ -118,8 +121,19 @@ struct SlowRecord {
             return
         case .refuse(let refusal): throw .declined(refusal.error(of: row.id))
         case .end(let state): end(row, state, resolution)
-        case .withdraw(let state, let reason):
-            end(row, state, resolution)
+        case .reached(let step):
+            let former = core.flows.flow(row.flow)
+            let flow = Flow(
+                backend: plan.backends[step],
+                isUrgent: former?.isUrgent ?? true,
+                caller: former?.caller ?? head.caller
+            )
+            guard let number = core.flows.number(of: flow) else { throw .lacks(flow) }
+            end(row, .acceptedByPlatform, resolution, in: number)
+        case .withdraw(let known, let reason):
+            let state = RecordRules.withdrawn(known, row.attemptLog, resolution.attempt)
+            let isAccepted = state == .acceptedByPlatform
+            end(row, state, resolution, in: isAccepted ? row.acceptingFlow(plan, core.flows, resolution.attempt) : nil)
             let claim = row.claimed(head)
             let own = reason == .cancelled ? core.inHand.cancellation(of: row.id)?(claim, state) : nil
             events.append(own ?? event(claim, state, reason))
@@ -139,14 +153,22 @@ struct SlowRecord {
                 row.attempts += 1
                 attempts[row.id] = attempt
             }
+            if let receipt = resolution.receipt { expected.append((row.id, receipt)) }
             wait(row, head, backend, isReplay: isReplay)
         case .release(let isReplay): wait(row, head, backend, isReplay: isReplay)
         }
         if let event = resolution.event { events.append(event) }
     }
 
-    private mutating func end(_ row: DeliveryRow, _ state: DeliveryState, _ resolution: Resolution) {
-        ended.append(EndedDelivery(row, state, attempt: resolution.attempt, receipt: resolution.receipt))
+    private mutating func end(
+        _ row: DeliveryRow,
+        _ state: DeliveryState,
+        _ resolution: Resolution,
+        in flow: Int64? = nil
+    ) {
+        var end = EndedDelivery(row, state, attempt: resolution.attempt, receipt: resolution.receipt)
+        end.flow = flow
+        ended.append(end)
         outcome.change.ended[state, default: 0] += 1
         rows[row.id] = nil
         gone.insert(row.id)
@@ -201,5 +223,20 @@ struct SlowRecord {
             ]
         )
         try EndedDelivery.letGo(Set(changed.compactMap(\.collapse)), db)
+    }
+
+    /// Keeps the addresses of the receipts that deliveries wait for.
+    private func writeExpected(_ db: isolated PostgresConnection) throws(PostgresError) {
+        guard !expected.isEmpty else { return }
+        try db.run(
+            """
+            INSERT INTO chapar.awaited (delivery, message, token)
+            SELECT a.delivery, a.message, a.token FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS a(delivery, message, token)
+            """,
+            [
+                .integers(expected.map(\.delivery)), .integers(expected.map(\.address.messageHash)),
+                .integers(expected.map(\.address.tokenHash)),
+            ]
+        )
     }
 }

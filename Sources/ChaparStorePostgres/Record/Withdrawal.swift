@@ -29,12 +29,18 @@ struct Withdrawal: Sendable {
         let waiting = rows.filter { !$0.isClaimed }
         let heads = try core.heads.heads(of: Set(waiting.map(\.notification)), db)
         var events: [[UInt8]?] = []
+        var ended: [EndedDelivery] = []
         for row in waiting {
             change.ended[row.withdrawnState, default: 0] += 1
             if let head = heads[row.notification] { events.append(event(row.claimed(head), row.withdrawnState)) }
+            var end = EndedDelivery(row, row.withdrawnState)
+            if end.state == .acceptedByPlatform, let head = heads[row.notification] {
+                end.flow = row.acceptingFlow(head.head(plan: row.plan).plan, core.flows)
+            }
+            ended.append(end)
             if row.collapse != nil, let backend = core.flows.flow(row.flow)?.backend { backends.insert(backend) }
         }
-        try EndedDelivery.write(waiting.map { EndedDelivery($0, $0.withdrawnState) }, now: core.now, db)
+        try EndedDelivery.write(ended, now: core.now, db)
         try EventLog.append(events, now: core.now, db)
         (cancelled, inFlight) = (waiting.count, claimed.count)
     }

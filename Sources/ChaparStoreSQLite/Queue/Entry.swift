@@ -91,11 +91,14 @@ final class Entry {
     }
 
     /// Returns the delivery as it waits again, with what has changed: unclaimed, and with a row.
+    ///
+    /// What is added to its log counts as an attempt unless `isCounted` says otherwise.
     func waiting(
         in flow: Flow? = nil,
         due: Int64? = nil,
         step: Int? = nil,
         after attempt: [UInt8]? = nil,
+        isCounted: Bool = true,
         isReplay: Bool,
         isRecovered: Bool = false,
         isCancelled: Bool = false
@@ -112,7 +115,7 @@ final class Entry {
             flow: flow ?? self.flow,
             due: due ?? self.due,
             step: step ?? self.step,
-            attempts: attempts + (attempt == nil ? 0 : 1),
+            attempts: attempts + (attempt == nil || !isCounted ? 0 : 1),
             attemptLog: attemptLog,
             collapse: collapse,
             isReplay: isReplay,
@@ -138,7 +141,9 @@ final class Entry {
     var mayHaveBeenSent: Bool { isReplay || isRecovered }
 
     /// The state in which it ends when it is withdrawn while it waits.
-    var withdrawnState: DeliveryState { RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent) }
+    var withdrawnState: DeliveryState {
+        RecordRules.withdrawn(RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent), attemptLog)
+    }
 
     /// Returns its facts for the rules, without a newer delivery that replaces it.
     func facts(_ standing: RecordFacts.Standing) -> RecordFacts {

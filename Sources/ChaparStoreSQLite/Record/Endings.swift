@@ -61,19 +61,41 @@ final class Endings {
     }
 
     /// Writes a final state; returns false when the delivery had one already.
+    ///
+    /// What is added to its log counts as an attempt unless `isCounted` says otherwise.
     @discardableResult
-    func end(_ id: Int64, as state: DeliveryState, attempt: [UInt8]?) throws(StoreError) -> Bool {
+    func end(
+        _ id: Int64,
+        as state: DeliveryState,
+        attempt: [UInt8]?,
+        isCounted: Bool = true
+    ) throws(StoreError) -> Bool {
         assert(DeliveryState.transitions.allows(from: .sending, to: state))
         try transaction.begin()
         let statement = sql.end
         statement.bind(1, id)
         statement.bind(2, state.code)
         statement.bind(3, transaction.now)
-        statement.bind(4, attempt == nil ? 0 : 1)
+        statement.bind(4, attempt == nil || !isCounted ? 0 : 1)
         statement.bind(5, 0)
         let isNews = try statement.run(attempt: attempt) == 1
         if isNews { transaction.pending.end(state) }
         return isNews
+    }
+
+    /// Gives a delivery that ended while another backend was to take over back to the one that took it.
+    ///
+    /// It changes nothing for a delivery that no backend has taken.
+    func giveBack(_ entry: Entry, _ attempt: [UInt8]? = nil) throws(StoreError) {
+        guard let step = entry.head.plan.acceptingStep(entry.attemptLog, attempt) else { return }
+        let flow = transaction.queueIndex.flow(
+            of: entry.head.plan.backend(at: step),
+            isUrgent: entry.flow.isUrgent,
+            caller: entry.flow.caller
+        )
+        sql.giveBack.bind(1, entry.id)
+        sql.giveBack.bind(2, flow.number)
+        try sql.giveBack.run()
     }
 
     /// Ends a waiting delivery.
@@ -81,6 +103,7 @@ final class Endings {
     {
         let state = entry.withdrawnState
         try end(entry.id, as: state, attempt: nil)
+        if state == .acceptedByPlatform { try giveBack(entry) }
         transaction.pending.append(.removed(entry.flow, entry.key, entry.collapseKey))
         if let event { transaction.pending.events.append(event(entry.delivery, state)) }
     }
@@ -100,12 +123,14 @@ final class Endings {
 private struct EndingStatements {
     let end: SQLStatement
     let endAtOnce: SQLStatement
+    let giveBack: SQLStatement
 
     init(_ connection: OpaquePointer) throws(StoreError) {
         end = try SQLStatement(
             connection,
             "UPDATE deliveries SET state = ?2, \(AttemptColumns.assignments) WHERE id = ?1 AND state = 0"
         )
+        giveBack = try SQLStatement(connection, "UPDATE deliveries SET flow = ?2 WHERE id = ?1")
         endAtOnce = try SQLStatement(
             connection,
             "UPDATE deliveries SET state = ?2, attempts = 1, changed = ?3, attempt_log = ?4, padding = ?5 WHERE id = ?1 AND state = 0"

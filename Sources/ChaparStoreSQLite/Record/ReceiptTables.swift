@@ -98,15 +98,22 @@ final class ReceiptTables {
     }
 
     /// Records a receipt; its event goes to `publish`.
+    ///
+    /// `waiting` records it if it is about a delivery that has not ended, and returns nil if it is not.
     func receive(
         _ entry: ReceiptEntry,
         now: Int64,
+        waiting: (Int64) throws(StoreError) -> ReceiptResult?,
         publish: ([UInt8]) -> Void
     ) throws(StoreError) -> ReceiptResult {
         for delivery in try candidates(entry.address) {
             var known = try look(at: delivery, entry.address)
             if known == nil, try restoreArchived(delivery, now: now) { known = try look(at: delivery, entry.address) }
-            guard let (stored, attemptLog) = known, entry.isFor(stored) else { continue }
+            guard let (stored, attemptLog) = known else {
+                if let result = try waiting(delivery) { return result }
+                continue
+            }
+            guard entry.isFor(stored) else { continue }
             var found = stored
             if let state = entry.state {
                 // A delivery never returns to a state, and two events of one moment may have the same words: only the
@@ -170,7 +177,7 @@ extension SQLiteStore {
     public func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         guard !receipts.isEmpty else { return [] }
         return try await work(rows: receipts.count, isNew: false) { (writer) throws(StoreError) in
-            try writer.receipts.record(receipts)
+            try writer.receipts.record(receipts, writer.reports)
         }
     }
 }

@@ -20,13 +20,16 @@ final class Receipts {
     }
 
     /// Records receipts, with their events.
-    func record(_ receipts: [ReceiptEntry]) throws(StoreError) -> [ReceiptResult] {
+    func record(_ receipts: [ReceiptEntry], _ reports: Reports) throws(StoreError) -> [ReceiptResult] {
         try transaction.begin()
         var results: [ReceiptResult] = []
         for receipt in receipts {
-            let result = try tables().receive(receipt, now: transaction.now) { event in
-                transaction.pending.events.append(event)
-            }
+            let result = try tables().receive(
+                receipt,
+                now: transaction.now,
+                waiting: { (id) throws(StoreError) in try reports.receive(receipt, about: id) },
+                publish: { transaction.pending.events.append($0) }
+            )
             results.append(result)
         }
         return results

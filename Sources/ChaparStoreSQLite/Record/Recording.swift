@@ -107,8 +107,13 @@ final class Recording {
         case .ignore: transaction.pending.ignored += 1
         case .refuse(let refusal): throw refusal.error(of: entry.id)
         case .end(let state): try end(entry, isClaimed, as: state, resolution)
-        case .withdraw(let state, let reason):
+        case .reached:
+            try end(entry, isClaimed, as: .acceptedByPlatform, resolution)
+            try endings.giveBack(entry)
+        case .withdraw(let known, let reason):
+            let state = RecordRules.withdrawn(known, entry.attemptLog, resolution.attempt)
             try endInsteadOfWaiting(entry, isClaimed, as: state, reason, resolution, event)
+            if state == .acceptedByPlatform { try endings.giveBack(entry, resolution.attempt) }
         case .retry(let moment, let step, let isReplay):
             let flow = flow(of: entry, after: decision)
             let due = moment.millisecondsSince1970
@@ -208,6 +213,7 @@ final class Recording {
         let waiting = entry.waiting(in: flow, due: due, step: step, after: resolution.attempt, isReplay: isReplay)
         comeBack(entry, isClaimed, as: waiting)
         if let event = resolution.event { transaction.pending.events.append(event) }
+        if let receipt = resolution.receipt { try receipts.tables().expect(entry.id, receipt) }
     }
 
     /// Returns whether a newer delivery of the same caller with the delivery's collapse ID has the queue in which the

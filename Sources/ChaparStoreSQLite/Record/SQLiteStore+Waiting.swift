@@ -179,7 +179,7 @@ private struct WaitingScan: Sendable {
             {
                 return
             }
-            if AttemptLog.asksToWait(try row.bytes(7)) { return }
+            if AttemptLog.keepsItsTime(try row.bytes(7)) { return }
             found.append(try row.id(1))
         }
         return found

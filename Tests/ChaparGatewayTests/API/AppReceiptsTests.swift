@@ -258,6 +258,40 @@ struct AppReceiptsTests {
         }
     }
 
+    @Test("A report ends a delivery for which another backend would take over, and is told with the one that took it")
+    func escalation() async throws {
+        try await OperationRig.run { rig in
+            let phones = Phones(rig)
+            var plan = DeliveryPlan(["ios", "sms"])
+            plan.escalation = Escalation(step: 1, after: .seconds(120), unless: .opened)
+            let new = NewNotification(
+                id: rig.store.makeID(recipients: 1),
+                notification: PushNotification(title: "t"),
+                record: NotificationRecord(content: Array("{}".utf8), plans: [plan], acceptedAt: rig.time.now),
+                recipients: [Self.token],
+                caller: "",
+                expiresAt: rig.time.now + 3_600,
+                event: Array("{}".utf8)
+            )
+            _ = try await rig.store.enqueue(EnqueueBatch([new]))
+            let claims = try await rig.store.claim(backend: "ios", limit: 1, wait: .zero)
+            let attempt = Array(#"{"at":"1","backend":"ios","outcome":"accepted"}"#.utf8)
+            let later = Resolution.Transition.retry(at: rig.time.now + 120, step: 1)
+            try await rig.store.record(
+                claims.map { Resolution(of: $0, later, attempt: attempt, mayHaveBeenSent: true) }
+            )
+            let receipt = try await phones.id(.delivery(new.id.rawValue))
+            #expect(try await phones.report(receipt, "delivered").status == 204)
+            #expect(try await rig.store.notification(new.id)?.counts == [.retrying: 1])
+            #expect(try await phones.report(receipt, "opened").status == 204)
+            #expect(try await rig.store.notification(new.id)?.counts == [.opened: 1])
+            let events = try await rig.events().filter { $0["type"] != nil }
+            #expect(events.compactMap { $0["type"]?.stringValue } == ["delivery.receipt", "delivery.opened"])
+            #expect(events.allSatisfy { $0["backend"] == "ios" }, "\(events)")
+            #expect(try phones.result("recorded", event: "delivered") == 1 && phones.result("recorded") == 1)
+        }
+    }
+
     @Test(
         "Bad input is told with the fix, whether the id is good or not",
         arguments: [

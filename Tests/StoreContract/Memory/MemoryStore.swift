@@ -273,7 +273,13 @@ package final class MemoryStore: NotificationStore {
 
     package func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
         let now = time.steady
-        return try await call { tables in .success(receipts.map { tables.record($0, now) }) }
+        let (results, change) = try await call { tables in
+            var change = StoreChange()
+            let results = receipts.map { tables.record($0, now, &change) }
+            return .success((results, change))
+        }
+        if change != StoreChange() { tell(change) }
+        return results
     }
 
     package func cancel(

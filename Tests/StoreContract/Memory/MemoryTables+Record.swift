@@ -80,7 +80,7 @@ extension MemoryTables {
     mutating func makeRetriesDue(_ backend: String, _ time: any TimeSource) -> Int {
         let found = waiting.values.filter {
             $0.backend == backend && $0.owner == nil && $0.attempts > 0 && due($0, time) > time.steady
-                && !($0.isReplay && $0.plan.onUnknown == .wait) && !AttemptLog.asksToWait($0.attemptLog)
+                && !($0.isReplay && $0.plan.onUnknown == .wait) && !AttemptLog.keepsItsTime($0.attemptLog)
         }
         for row in found {
             waiting[row.id]?.due = time.steady
@@ -122,8 +122,13 @@ extension MemoryTables {
         case .refuse: return  // ``record(_:_:withdrawn:_:)`` has failed before.
         case .end(let state):
             end(row, state, now, &change, attempt: resolution.attempt, receipt: resolution.receipt)
-        case .withdraw(let state, let reason):
-            end(row, state, now, &change, attempt: resolution.attempt)
+        case .reached:
+            end(givenBack(row), .acceptedByPlatform, now, &change, attempt: resolution.attempt)
+        case .withdraw(let known, let reason):
+            let state = RecordRules.withdrawn(known, row.attemptLog, resolution.attempt)
+            let isAccepted = state == .acceptedByPlatform
+            let given = isAccepted ? givenBack(row, resolution.attempt) : row
+            end(given, state, now, &change, attempt: resolution.attempt)
             // A cancellation has its own event; otherwise the caller's is used.
             let own = reason == .cancelled ? withdrawn[row.id]?(claim(of: row), state) : nil
             append(own ?? event(claim(of: row), state, reason), now)
@@ -134,6 +139,7 @@ extension MemoryTables {
                 row.attempts += 1
                 row.attemptLog = row.attemptLog.joined(with: attempt)
             }
+            row.receipt = resolution.receipt ?? row.receipt
             putBack(row, isReplay: isReplay)
         case .release(let isReplay): putBack(row, isReplay: isReplay)
         }
@@ -207,7 +213,7 @@ extension MemoryTables {
             if row.owner != nil {
                 waiting[row.id]?.isCancelled = true
             } else {
-                end(row, row.withdrawnState, now, &change)
+                end(givenBack(row), row.withdrawnState, now, &change)
                 append(event(claim(of: row), row.withdrawnState), now)
             }
         }
@@ -229,8 +235,36 @@ extension MemoryTables {
     /// The longest attempt log, in bytes, to which a receipt without a state is still added.
     private static let longestAttemptLog = 32 << 10
 
-    mutating func record(_ receipt: ReceiptEntry, _ now: Date) -> ReceiptResult {
+    /// Records a report about a delivery that has not ended; nil when it is about none that waits for it.
+    private mutating func report(
+        _ receipt: ReceiptEntry,
+        about id: Int64,
+        _ now: Date,
+        _ change: inout StoreChange
+    ) -> ReceiptResult? {
+        guard var row = waiting[id], row.owner == nil else { return nil }
+        let decision = ReportRules.decide(receipt, row.plan, step: row.step, row.attemptLog)
+        guard decision != .ignore else { return nil }
+        var received = ReceivedDelivery(claim(of: row), state: .retrying)
+        guard receipt.isFor(received) else { return nil }
+        switch decision {
+        case .ignore: return nil
+        case .repeated: return .repeated(received)
+        case .end(let state):
+            received.state = state
+            end(givenBack(row), state, now, &change, attempt: receipt.logEntry)
+        case .note(let isDue):
+            row.attemptLog = row.attemptLog.joined(with: receipt.logEntry)
+            if isDue { row.due = now }
+            waiting[id] = row
+        }
+        append(receipt.event(received), now)
+        return .recorded(received)
+    }
+
+    mutating func record(_ receipt: ReceiptEntry, _ now: Date, _ change: inout StoreChange) -> ReceiptResult {
         for id in candidates(receipt.address) {
+            if let result = report(receipt, about: id, now, &change) { return result }
             guard var row = ended[id], let recipient = row.recipient,
                 receipt.address.backend.isEmpty || row.backend == receipt.address.backend
             else { continue }
@@ -264,12 +298,14 @@ extension MemoryTables {
 
     private func candidates(_ address: ReceiptAddress) -> [Int64] {
         if let delivery = address.delivery { return [delivery] }
-        let found = ended.values.filter { row in
-            guard let receipt = row.receipt, receipt.backend == address.backend,
-                receipt.platformID == address.platformID
-            else { return false }
+        func isMeant(_ receipt: ReceiptAddress?) -> Bool {
+            guard let receipt, receipt.backend == address.backend, receipt.platformID == address.platformID else {
+                return false
+            }
             return address.token == nil || address.token == receipt.token
-        }.map(\.id).sorted()
+        }
+        let over = ended.values.filter { isMeant($0.receipt) }.map(\.id)
+        let found = (over + waiting.values.filter { isMeant($0.receipt) }.map(\.id)).sorted()
         return address.token == nil ? Array(found.prefix(1)) : found
     }
 

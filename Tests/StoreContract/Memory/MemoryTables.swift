@@ -29,12 +29,16 @@ struct MemoryTables {
         /// The node that has claimed it.
         var owner: Int64?
         var lease: Int64 = 0
+        /// The address of the report that it waits for.
+        var receipt: ReceiptAddress?
 
         /// Whether an attempt may have been delivered, also one whose owner died.
         var mayHaveBeenSent: Bool { isReplay || isRecovered }
 
         /// The state in which it ends when it gets no further attempt.
-        var withdrawnState: DeliveryState { RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent) }
+        var withdrawnState: DeliveryState {
+            RecordRules.withdrawn(RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent), attemptLog)
+        }
     }
 
     /// A delivery that has ended.
@@ -127,7 +131,7 @@ struct MemoryTables {
             )
             row.wallDue = new.dueAt.map { time.wall($0) }
             for older in rivals(of: row) where older.owner == nil && older.notification != row.notification {
-                end(older, older.withdrawnState, time.steady, &change)
+                end(givenBack(older), older.withdrawnState, time.steady, &change)
                 guard let event = new.replacementEvent else { continue }
                 append(event(claim(of: older), older.withdrawnState), time.steady)
             }
@@ -137,6 +141,14 @@ struct MemoryTables {
     }
 
     func target(of backend: String) -> String { moves[backend] ?? backend }
+
+    /// Returns a delivery as it ends: that of the backend that took it, if another one was to take over.
+    func givenBack(_ row: Waiting, _ attempt: [UInt8]? = nil) -> Waiting {
+        guard let step = row.plan.acceptingStep(row.attemptLog, attempt) else { return row }
+        var row = row
+        row.backend = target(of: row.plan.backend(at: step))
+        return row
+    }
 
     /// Returns the other waiting deliveries with the same collapse id, caller, recipient and backend, in order.
     func rivals(of row: Waiting, at backend: String? = nil) -> [Waiting] {
@@ -271,7 +283,7 @@ struct MemoryTables {
             backend: row.backend,
             state: state,
             attemptLog: row.attemptLog.joined(with: attempt),
-            receipt: receipt,
+            receipt: receipt ?? row.receipt,
             changed: now
         )
         change.ended[state, default: 0] += 1

@@ -27,7 +27,7 @@ public struct StoreConformance {
         (events, "NotificationStore.events(after:limit:wait:)"), (keeping, "NotificationStore, StateStore"),
         (transitions, "DeliveryState.transitions"), (plans, "DeliveryPlan"), (records, "NotificationRecord"),
         (walks, "NotificationStore"),
-        (receipts, "NotificationStore.record(_:)"), (numbers, "NotificationID.highest"),
+        (receipts, "NotificationStore.record(_:)"), (escalations, "ReportRules"), (numbers, "NotificationID.highest"),
         (waiting, "NotificationStore.settle(_:of:event:)"), (searches, "SearchStore"),
         (webhooks, "WebhookStore"), (campaigns, "CampaignStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }

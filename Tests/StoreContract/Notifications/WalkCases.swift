@@ -157,6 +157,9 @@ private struct StoreWalk {
         case .end(let state):
             model.state = state
             model.attempts += 1
+        case .reached:
+            model.state = .acceptedByPlatform
+            model.attempts += 1
         case .withdraw(let state, _): model.state = state
         case .retry(let at, let step, let isReplay):
             model.due = at

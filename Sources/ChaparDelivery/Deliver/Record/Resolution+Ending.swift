@@ -28,7 +28,20 @@ extension Resolution {
         at now: TimeReading
     ) -> Resolution {
         let attempt = EventJSON.ending(reason, at: now.wall)
-        let event = EventJSON.delivery(claim, state: state, at: now.wall, attempt: attempt, reason: reason)
-        return Resolution(of: claim, .end(state), attempt: attempt, event: event)
+        // A platform may have it, and other backends were to take over.
+        let reached = claim.acceptingStep
+        let event = EventJSON.delivery(
+            claim,
+            state: reached == nil ? state : .acceptedByPlatform,
+            at: now.wall,
+            attempt: attempt,
+            reason: reason
+        )
+        return Resolution(
+            of: claim,
+            reached.map { Transition.reached(step: $0) } ?? .end(state),
+            attempt: attempt,
+            event: event
+        )
     }
 }

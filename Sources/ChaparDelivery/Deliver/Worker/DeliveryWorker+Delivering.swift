@@ -33,7 +33,8 @@ extension DeliveryWorker {
     /// Sends deliveries to the backend and waits for its answers; returns the refusals for a missing registration, nil
     /// when nothing was sent.
     private func handOver(_ claimed: Claimed) async -> (WorkerBatch, [WorkerBatch.Outcome])? {
-        let (claims, known) = await permitted(claimed.deliveries)
+        let (permitted, known) = await permitted(claimed.deliveries)
+        let claims = await takingOver(permitted)
         guard !claims.isEmpty, let addresses = await addresses(of: claims, known) else { return nil }
         var receipts: ReceiptMarks?
         if settings.takesReceipts { receipts = await receiptMarks() }
@@ -142,7 +143,7 @@ extension DeliveryWorker {
                     withhold(claim, at: now) ?? Resolution(of: claim, .retry(at: until, step: claim.step))
                 )
             case .end(let reason):
-                resolutions.append(withhold(claim, at: now) ?? Self.withdrawn(claim, reason: reason, at: now.wall))
+                resolutions.append(withhold(claim, at: now) ?? Self.withdrawn(claim, reason: reason, at: now))
             }
         }
         record(resolutions)
@@ -150,15 +151,9 @@ extension DeliveryWorker {
     }
 
     /// Returns the resolution of a delivery that is not to be sent any more.
-    private static func withdrawn(_ claim: ClaimedDelivery, reason: String, at now: Date) -> Resolution {
+    private static func withdrawn(_ claim: ClaimedDelivery, reason: String, at now: TimeReading) -> Resolution {
         let state = RecordRules.withdrawnState(mayHaveBeenSent: claim.isReplay)
-        let attempt = EventJSON.ending(reason, at: now)
-        return Resolution(
-            of: claim,
-            .end(state),
-            attempt: attempt,
-            event: EventJSON.delivery(claim, state: state, at: now, attempt: attempt, reason: reason)
-        )
+        return .ending(claim, as: state, reason: reason, at: now)
     }
 
     /// Reads the tokens of the devices in a batch at once, but for those that are known; nil when they could not be
@@ -295,7 +290,9 @@ extension DeliveryWorker {
         let hasLast = batch.hasLast
         for (index, outcome) in outcomes {
             if case .accepted(let acceptance) = outcome {
-                resolutions.append(accepted(acceptance, batch.claims[index], batch, at: moment))
+                let claim = batch.claims[index]
+                let waiting = settings.escalates ? awaitingReport(acceptance, claim, batch, at: now) : nil
+                resolutions.append(waiting ?? accepted(acceptance, claim, batch, at: moment))
                 aftermath.accepted += 1
                 if times != nil { aftermath.answered.append(index) }
                 if !acceptance.isDryRun {
@@ -368,12 +365,14 @@ extension DeliveryWorker {
     }
 
     /// Returns the address by which a receipt finds the delivery; nil when the platform sends none.
-    private func receiptAddress(
+    func receiptAddress(
         of acceptance: Acceptance,
         _ claim: ClaimedDelivery,
         _ batch: WorkerBatch
     ) -> ReceiptAddress? {
         guard acceptance.isVerdictPending, let platformID = acceptance.platformID else { return nil }
+        // A delivery has one address: it waited for a report by the one of the backend that took it first.
+        guard claim.step == 0 || !claim.isAccepted else { return nil }
         let token = batch.token(of: claim)?.value ?? settings.app.named(claim.recipient).receiptUser
         return ReceiptAddress(backend: name, platformID: platformID, token: token)
     }

@@ -38,6 +38,8 @@ final class DeliveryWorker: Sendable {
         let instance: UInt64
         /// The function that sends news to other gateways on the same store.
         let tell: @Sendable (NodeNews) -> Void
+        /// The counts of messages for which backends took over.
+        var escalations = EscalationLimits()
     }
 
     /// The most deliveries in one claim: large enough to share the cost, small enough to keep latency low.
@@ -68,6 +70,8 @@ final class DeliveryWorker: Sendable {
         var fallbackAfter: Duration?
         /// Whether the app reports arrivals and openings, so that its messages have an id for that.
         var takesReceipts = false
+        /// Whether some route has backends that take over when no report came in time.
+        var escalates = false
 
         /// Returns the other backends that may accept a token which one has refused, in the order of their names.
         func alternatives(to backend: String, for service: TokenService) -> [String] {

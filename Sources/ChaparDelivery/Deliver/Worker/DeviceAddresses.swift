@@ -60,11 +60,16 @@ struct DeviceAddresses: Sendable {
     ///   - uses: Which tokens its notification goes to.
     ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when the
     ///     message was not sent for another reason.
+    ///   - first: The earliest step that is wanted.
     /// - Returns: The step; nil when no later one could reach the recipient.
-    func nextStep(of claim: ClaimedDelivery, _ uses: TokenUses, refused: (token: DeviceToken, isCertain: Bool)?) -> Int?
-    {
+    func nextStep(
+        of claim: ClaimedDelivery,
+        _ uses: TokenUses,
+        refused: (token: DeviceToken, isCertain: Bool)?,
+        from first: Int = 0
+    ) -> Int? {
         let names = claim.plan.backends
-        let later = claim.laterSteps(audiences, after: backend, isTokenRefused: refused != nil)
+        let later = claim.laterSteps(audiences, after: backend, isTokenRefused: refused != nil).drop { $0 < first }
         let dead = refused.flatMap { $0.isCertain ? $0.token : nil }
         guard let devices, case .device(let id) = claim.recipient else {
             guard let dead else { return later.first }

@@ -34,14 +34,17 @@ extension ClaimedDelivery {
     func position(at now: TimeReading, after outcome: DeliveryOutcome? = nil) -> PlanPosition {
         var isTimed = step + 1 < plan.backends.count
         if case .refused(let refusal)? = outcome, refusal.retryLimit != nil { isTimed = true }
-        return PlanPosition(
+        let isAccepted = isAccepted
+        var position = PlanPosition(
             plan,
             step: step,
             attempts: attempts,
-            startedAt: isTimed ? firstAttempt(at: now) ?? now.steady : now.steady,
+            startedAt: isTimed ? firstAttempt(at: now, afterAcceptance: isAccepted) ?? now.steady : now.steady,
             expiresAt: expiresAt,
             mayHaveBeenSent: isReplay
         )
+        position.isAccepted = isAccepted
+        return position
     }
 
     /// Whether its time to live is 0; the content is read only when the times leave that open.
@@ -60,9 +63,13 @@ extension ClaimedDelivery {
         }
     }
 
-    /// Returns the time of the first attempt, on the steady clock.
-    private func firstAttempt(at now: TimeReading) -> Date? {
-        guard let first = loggedAttempts.first else { return nil }
+    /// Returns the time of the first attempt, or of the first one by backends that took over, on the steady clock.
+    private func firstAttempt(at now: TimeReading, afterAcceptance: Bool) -> Date? {
+        var attempts = loggedAttempts[...]
+        if afterAcceptance, let accepted = attempts.lastIndex(where: { $0["outcome"] == "accepted" }) {
+            attempts = attempts[(accepted + 1)...].drop { $0["outcome"] == "receipt" }
+        }
+        guard let first = attempts.first else { return nil }
         if let steady = first["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }) { return steady }
         return first["at"]?.stringValue.flatMap { RFC3339.parse($0) }.map(now.steady)
     }
@@ -88,7 +95,7 @@ extension PlanVerdict {
     /// Returns the same move in the form of the store.
     func transition(_ claim: ClaimedDelivery, at now: Date) -> Resolution.Transition {
         switch move {
-        case .end(let state): .end(state)
+        case .end(let state): isReached ? .reached(step: claim.acceptingStep ?? claim.step) : .end(state)
         case .retry(let time), .hold(let time): .retry(at: time, step: claim.step)
         case .next(let step): .retry(at: now, step: step)
         }

@@ -1,0 +1,83 @@
+package import ChaparComposition
+package import ChaparCore
+
+/// The effect of a report about a delivery that has not ended.
+package enum ReportDecision: Sendable, Hashable {
+    /// None: the delivery waits for no report, or for one about another message.
+    case ignore
+    /// None: it was recorded before.
+    case repeated
+    /// The delivery ends, and no other backend takes over.
+    case end(DeliveryState)
+    /// It goes into the attempt log, and the delivery waits on; `isDue` makes it due at once, since the message that is
+    /// awaited will not arrive.
+    case note(isDue: Bool)
+}
+
+/// The rules of reports about deliveries that a platform took and that wait for a report, before other backends take
+/// over (``ChaparComposition/Escalation``): the same in every store.
+///
+/// A store asks them for an unclaimed delivery, within the transaction that writes the decision. So either the report
+/// ends the wait or a worker claims the delivery, whichever commits first. A report about a claimed delivery comes too
+/// late: the next backend may have the message.
+package enum ReportRules {
+    /// The longest attempt log, in bytes, to which a report that ends nothing is still added.
+    private static let longestAttemptLog = 32 << 10
+
+    /// Returns the effect of a report about an unclaimed delivery with a plan, a step and a log of attempts.
+    package static func decide(
+        _ receipt: ReceiptEntry,
+        _ plan: DeliveryPlan,
+        step: Int,
+        _ log: [UInt8]
+    ) -> ReportDecision {
+        let address = receipt.address
+        guard let escalation = plan.escalation, step >= escalation.step, AttemptLog.isAccepted(log),
+            address.backend.isEmpty || plan.backends.prefix(escalation.step).contains(address.backend),
+            // Hashes may collide; the platform's id in the log does not.
+            address.delivery != nil || log.firstRange(of: JSONValue.string(address.platformID).bytes) != nil
+        else { return .ignore }
+        if let state = receipt.state, escalation.isEnded(by: state) { return .end(state) }
+        guard log.count <= longestAttemptLog, log.firstRange(of: receipt.logEntry) == nil else { return .repeated }
+        return .note(isDue: receipt.state == .failed && AttemptLog.awaitsReport(log))
+    }
+}
+
+extension DeliveryPlan {
+    /// Returns the step of the backend that took a message before others take over; nil where none did.
+    ///
+    /// `log` has the attempts of the delivery, `attempt` is the one that is recorded now.
+    package func acceptingStep(_ log: [UInt8], _ attempt: [UInt8]? = nil) -> Int? {
+        guard let escalation else { return nil }
+        if let attempt, AttemptLog.isAccepted(attempt) {
+            return backends.prefix(escalation.step).lastIndex { AttemptLog.names($0, attempt) }
+        }
+        guard AttemptLog.isAccepted(log) else { return nil }
+        // After the acceptance no other backend before the take-over makes an attempt.
+        return backends.prefix(escalation.step).lastIndex { AttemptLog.names($0, log) }
+    }
+}
+
+extension ClaimedDelivery {
+    /// Whether a platform has taken the message already, and it waits for a report before other backends take over, or
+    /// they have.
+    package var isAccepted: Bool { acceptingStep != nil }
+
+    /// The step of the backend that took the message before others take over; nil for nearly every delivery.
+    package var acceptingStep: Int? { plan.escalation == nil || attempts == 0 ? nil : plan.acceptingStep(attemptLog) }
+}
+
+extension ReceivedDelivery {
+    /// Makes the value for a delivery that has not ended, as a report is told about it.
+    package init(_ claim: ClaimedDelivery, state: DeliveryState) {
+        self.init(
+            id: claim.id,
+            notificationID: claim.notificationID,
+            recipient: claim.recipient,
+            caller: claim.caller,
+            state: state,
+            record: claim.head.record,
+            backend: claim.plan.backend(at: claim.acceptingStep ?? claim.step)
+        )
+    }
+}

@@ -27,7 +27,7 @@ package struct TokenUses: Sendable {
     }
 
     /// The token use at a backend; nil when none of a device's tokens can take the notification there.
-    subscript(backend: String) -> TokenUse? {
+    package subscript(backend: String) -> TokenUse? {
         guard let uses else { return TokenUse(.device) }
         return uses[backend]
     }

@@ -1,3 +1,4 @@
+internal import ChaparComposition
 internal import ChaparCore
 internal import ChaparDelivery
 internal import ChaparQueue

@@ -118,7 +118,7 @@ public struct DeliveryPlan: Sendable, Hashable {
     ///
     /// Backend names never hold `>` or `|`.
     public var storedForm: String {
-        var text = backends.joined(separator: ">")
+        var text = backends.count == 1 ? backends[0] : backends.joined(separator: ">")
         var parts = ""
         if unknownWait != Self.defaultUnknownWait { parts += "|wait=\(unknownWait.inMilliseconds)" }
         if let fallbackAfter { parts += "|patience=\(fallbackAfter.inMilliseconds)" }

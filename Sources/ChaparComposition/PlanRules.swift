@@ -1,5 +1,5 @@
 package import Foundation
-package import ChaparCore
+import ChaparCore
 
 /// The rules that decide what happens to a delivery after an attempt, shared by the gateway and code without one.
 ///

@@ -88,7 +88,7 @@ package final class CampaignDirectory: Sendable {
 
     /// The deliveries of campaigns among those of a claim that may not be sent now, and the devices of the others.
     struct Look: Sendable {
-        /// What becomes of the deliveries that may not be sent now, by their numbers.
+        /// The treatment of the deliveries that may not be sent now, by their numbers.
         var decisions: [Int64: Decision] = [:]
         /// The devices that were read, by their ids, so that they are not read again for their tokens.
         var devices: [String: Device] = [:]

@@ -185,7 +185,15 @@ public struct JSONScanner: ~Copyable {
         guard take(UInt8(ascii: "\"")) else { throw error("a string") }
         let start = offset
         var place = offset
-        var seen: UInt8 = 0
+        var eights: UInt64 = 0
+        let raw = UnsafeRawBufferPointer(text)
+        while place + 8 <= raw.count {  // Most texts hold nothing else than plain bytes.
+            let eight = raw.loadUnaligned(fromByteOffset: place, as: UInt64.self)
+            if JSONWriter.needsEscape(eight) { break }
+            eights |= eight
+            place += 8
+        }
+        var seen: UInt8 = eights & 0x8080_8080_8080_8080 == 0 ? 0 : 0x80
         while place < text.count {
             let byte = text[place]
             switch byte {

@@ -235,7 +235,7 @@ public struct JSONWriter: Sendable {
     ///
     /// Subtracting `n` from a byte below `n` borrows from its highest bit, and two bytes are equal when their bitwise
     /// difference is below 1.
-    private static func needsEscape(_ eight: UInt64) -> Bool {
+    static func needsEscape(_ eight: UInt64) -> Bool {
         let ones: UInt64 = 0x0101_0101_0101_0101
         let highest: UInt64 = 0x8080_8080_8080_8080
         let control = (eight &- 0x20 * ones) & ~eight

@@ -180,8 +180,10 @@ extension JSONScanner {
 private func hasControlCharacter(_ text: String) -> Bool {
     var text = text
     return text.withUTF8 { bytes in
-        for index in 0..<bytes.count where bytes[index] < 0x20 || bytes[index] == 0x7F { return true }
-        return false
+        // Without an early end, so that the compiler takes many bytes at a time.
+        var found: UInt8 = 0
+        for byte in bytes { found |= (byte < 0x20 ? 1 : 0) | (byte == 0x7F ? 1 : 0) }
+        return found != 0
     }
 }
 

@@ -8,7 +8,8 @@ import SimulationHooks
 ///     ChaparSimulation replay FILE [trace] [BEND]  runs a script, or a seed's; bent, it must fail, see ``Run/Bend``
 ///     ChaparSimulation script FILE          prints a script, or a seed's, with what its numbers mean
 ///
-/// With `database` behind these words seeds run over a model of a shared database instead of the embedded store.
+/// With `database` behind these words seeds run over a model of a shared database instead of the embedded store, with
+/// `escalate` a backend takes over where another one reports no arrival.
 ///
 ///     ChaparSimulation names                prints the kinds of faults, the states that should be reached, and the bends
 @main
@@ -21,7 +22,10 @@ struct Main {
         let words = CommandLine.arguments.dropFirst()
         let numbers = words.compactMap { UInt64($0) }
         let isOverDatabase = words.contains("database")
-        func script(of seed: UInt64) -> Script { Script(seed: seed, actions: actions, isOverDatabase: isOverDatabase) }
+        let escalates = words.contains("escalate")
+        func script(of seed: UInt64) -> Script {
+            Script(seed: seed, actions: actions, isOverDatabase: isOverDatabase, escalates: escalates)
+        }
         switch (words.first, numbers.first) {
         case ("seeds", let first?):
             for seed in first...(numbers.last ?? first) {

@@ -77,7 +77,19 @@ extension Oracle {
         {
             submissions[serial].due[index] = at.addingTimeInterval(wait)
         }
+        if event["reason"]?.stringValue == "awaits_report" {
+            submissions[serial].awaiting.insert(index)
+            submissions[serial].reportable.insert(index)
+            if let at = event["attempt"]?["steady_at"]?.stringValue.flatMap({ RFC3339.parse($0) }) {
+                submissions[serial].due[index] = at.addingTimeInterval(Double(World.escalationWait))
+            }
+        }
         guard DeliveryState(rawValue: state)?.isFinal ?? false else { return }
+        if submissions[serial].awaiting.contains(index), submissions[serial].ended[index] == nil,
+            state == "delivered" || state == "opened"
+        {
+            submissions[serial].reportEnds[index] = trace.scheduler?.now
+        }
         if let before = submissions[serial].ended.updateValue(state, forKey: index), !Self.isLater(state, before) {
             fail("delivery \(index) of message \(serial) ends twice: \(before), then \(state)")
         }
@@ -125,7 +137,9 @@ extension Oracle {
     }
 
     /// A delivery is as far as the platform has reported.
-    func judgeReceipts(_ message: Submission, _ index: Int, _ state: String) {
+    func judgeReceipts(_ message: Submission, _ index: Int, _ state: String, _ world: World) {
+        // A report that comes when the next platform has the message comes too late.
+        if message.awaiting.contains(index), world.platforms[1].offered[message.key(index)] != nil { return }
         guard let reported = message.reported[index], reported != state, !Self.isLater(state, reported) else { return }
         fail("\(message.key(index)) was reported as \(reported), and counts as \(state)")
     }

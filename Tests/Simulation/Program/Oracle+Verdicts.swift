@@ -103,6 +103,24 @@ extension Oracle {
         }
     }
 
+    /// The next platform gets a message neither before its time nor after a report ended the wait.
+    private func judgeEscalation(_ message: Submission, _ index: Int, _ world: World) {
+        let key = message.key(index)
+        guard message.awaiting.contains(index), let offered = world.platforms[1].offered[key] else { return }
+        if let end = message.reportEnds[index] {
+            let grace: Int64 = lapsed.contains(key) ? 5_000_000_000 : 0
+            if offered.contains(where: { $0 > end + grace }) { fail("\(key) went on after a report ended its wait") }
+        }
+        // Spans follow the wall clock over a restart, and a gateway without its lease sends what another one has.
+        guard faults[.clockJump] == nil, !lapsed.contains(key), let first = offered.first,
+            let taken = world.platforms[0].offered[key]?.last, first > taken
+        else { return }
+        let wait = first - taken
+        if wait < Int64(World.escalationWait) * 1_000_000_000 - 200_000_000 {
+            fail("\(key) went on \(wait / 1_000_000) ms after it was taken, before its time")
+        }
+    }
+
     private func offeredNowhere(_ key: String, _ world: World) -> Bool {
         world.platforms.allSatisfy { $0.offered[key] == nil }
     }
@@ -113,7 +131,8 @@ extension Oracle {
         let taken = world.platforms.flatMap { $0.taken[key] ?? [] }
         let isUnresolved = world.platforms.contains { $0.unresolved.contains(key) }
         if Set(world.platforms.filter { $0.taken[key] != nil }.map(\.name)).count > 1 { cover(.fellBack) }
-        judgeReceipts(message, index, state)
+        judgeReceipts(message, index, state, world)
+        judgeEscalation(message, index, world)
         if Self.isAcceptance(state), taken.isEmpty {
             fail("\(key) counts as accepted, and no platform has it")
         }

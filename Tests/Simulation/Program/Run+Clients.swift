@@ -40,7 +40,7 @@ extension Run {
         device: String? = nil,
         isByToken: Bool = false
     ) -> Submission {
-        let (name, plan) = device == nil ? World.plans[numbers[0] % World.plans.count] : World.devicePlan
+        let (name, plan) = device == nil ? world.plans[numbers[0] % world.plans.count] : World.devicePlan
         let timeToLive = [5, 30, 120, 300, 600][numbers[1] % 5]
         let isUrgent = numbers[2] & 1 != 0
         let hasKey = numbers[2] & 2 != 0

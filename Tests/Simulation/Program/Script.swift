@@ -12,6 +12,8 @@ struct Script: Equatable {
     var records: [[UInt32]]
     /// Whether the store is a model of a database that several gateways could share, instead of the embedded one.
     var isOverDatabase = false
+    /// Whether beta takes over where alpha, which took a message, reports no arrival.
+    var escalates = false
 
     init(schedule: UInt64, records: [[UInt32]]) {
         self.schedule = schedule
@@ -19,8 +21,9 @@ struct Script: Equatable {
     }
 
     /// The script of a seed.
-    init(seed: UInt64, actions: Int, isOverDatabase: Bool = false) {
+    init(seed: UInt64, actions: Int, isOverDatabase: Bool = false, escalates: Bool = false) {
         self.isOverDatabase = isOverDatabase
+        self.escalates = escalates
         var draws = SeededGenerator(seed: seed)
         schedule = draws.next()
         records = (0...actions).map { _ in
@@ -35,7 +38,8 @@ struct Script: Equatable {
         guard words.first == "schedule", let schedule = words.dropFirst().first.flatMap({ UInt64($0) }) else {
             return nil
         }
-        isOverDatabase = words.last == "database"
+        isOverDatabase = words.contains("database")
+        escalates = words.contains("escalate")
         self.schedule = schedule
         records = lines.dropFirst().map { line in
             let numbers = line.prefix { $0 != "#" }.split(separator: " ").compactMap { UInt32($0) }
@@ -51,7 +55,8 @@ extension Script: CustomStringConvertible {
             let numbers = record.map(String.init).joined(separator: " ")
             return "\(numbers)  # \(index == 0 ? "\(conditions)" : "\(Action(record, conditions))")"
         }
-        return (["schedule \(schedule)\(isOverDatabase ? " database" : "")"] + lines).joined(separator: "\n")
+        let kind = (isOverDatabase ? " database" : "") + (escalates ? " escalate" : "")
+        return (["schedule \(schedule)\(kind)"] + lines).joined(separator: "\n")
     }
 }
 

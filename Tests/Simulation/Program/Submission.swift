@@ -33,6 +33,10 @@ struct Submission {
     var reported: [Int: String] = [:]
     /// When the next attempt was due, by the store's steady clock, for deliveries that wait for one.
     var due: [Int: Date] = [:]
+    /// The deliveries that a platform took and that wait, or waited, for its report before another one takes over.
+    var awaiting: Set<Int> = []
+    /// When the events said that a report ended such a wait.
+    var reportEnds: [Int: Int64] = [:]
     var isAnnounced = false
 
     /// Whether it has ended, or was never accepted.

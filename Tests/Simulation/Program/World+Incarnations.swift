@@ -165,10 +165,8 @@ extension World {
         configuration.queue.maximumRetry = .seconds(60)
         let gone = variant == 1 ? "beta" : variant == 2 ? "gamma" : ""
         let names = platforms.map(\.name).filter { $0 != gone }
-        configuration.routes = Self.allPlans.compactMap { name, plan in
-            var plan = plan
-            plan.backends.removeAll { $0 == gone }
-            return plan.backends.isEmpty ? nil : GatewayConfiguration.Route(name: name, plan: plan)
+        configuration.routes = (plans + [Self.devicePlan]).compactMap { name, plan in
+            plan.filtered { $0 != gone }.map { GatewayConfiguration.Route(name: name, plan: $0) }
         }
         let backends = platforms.filter { names.contains($0.name) }.map { platform in
             BackendRegistry.ConfiguredBackend(
@@ -195,16 +193,22 @@ extension World {
     /// How long open sends get at shutdown, in seconds.
     static let drain = 10
 
-    /// The routes by name.
-    static let plans: [(String, DeliveryPlan)] = [
-        ("alpha", DeliveryPlan(["alpha"])),
-        ("beta", DeliveryPlan(["beta"])),
-        ("next", DeliveryPlan(["alpha", "beta"], onUnknown: .next)),
-        ("stop", DeliveryPlan(["beta", "alpha"], onUnknown: .stop)),
-        ("wait", DeliveryPlan(["alpha", "beta"], onUnknown: .wait)),
-        ("retry", DeliveryPlan(["beta"], onUnknown: .retry)),
-    ]
-    private static let allPlans = plans + [devicePlan]
+    /// The seconds for which a message waits for a report before beta takes over.
+    static let escalationWait = 10
+
+    /// Returns the routes by name; beta may take over where alpha reports no arrival.
+    static func plans(escalating: Bool) -> [(String, DeliveryPlan)] {
+        var next = DeliveryPlan(["alpha", "beta"], onUnknown: .next)
+        if escalating { next.escalation = Escalation(step: 1, after: .seconds(escalationWait)) }
+        return [
+            ("alpha", DeliveryPlan(["alpha"])),
+            ("beta", DeliveryPlan(["beta"])),
+            ("next", next),
+            ("stop", DeliveryPlan(["beta", "alpha"], onUnknown: .stop)),
+            ("wait", DeliveryPlan(["alpha", "beta"], onUnknown: .wait)),
+            ("retry", DeliveryPlan(["beta"], onUnknown: .retry)),
+        ]
+    }
 
     /// The plan of messages to devices, which have tokens of gamma's.
     static let devicePlan = ("gamma", DeliveryPlan(["gamma"]))

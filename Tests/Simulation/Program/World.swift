@@ -1,4 +1,5 @@
 import NIOCore
+import ChaparComposition
 import ChaparStoreSQLite
 import SimulationDisk
 
@@ -14,6 +15,8 @@ final class World: @unchecked Sendable {
     let scheduler = Scheduler.shared
     let conditions: Conditions
     let disk: FaultyDisk
+    /// The routes of messages to tokens, by name.
+    let plans: [(String, DeliveryPlan)]
     /// The database, in a run that has one.
     let database: SimulatedDatabase?
     let platforms: [SimulatedPlatform]
@@ -37,6 +40,7 @@ final class World: @unchecked Sendable {
         conditions = Conditions(script.records.first ?? Array(repeating: 0, count: Script.width))
         self.trace = trace
         platforms = ["alpha", "beta", "gamma"].map { SimulatedPlatform($0, trace) }
+        plans = Self.plans(escalating: script.escalates)
         disk = FaultyDisk(scheduler)
         database = script.isOverDatabase ? SimulatedDatabase(scheduler) : nil
         oracle = Oracle(trace)

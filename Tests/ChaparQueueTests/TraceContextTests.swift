@@ -21,7 +21,26 @@ struct TraceContextTests {
         #expect(TraceContext(traceparent: "01" + Self.parent.dropFirst(2) + "-more")?.traceID == context.traceID)
         let long = String(repeating: "a", count: TraceContext.maximumStateBytes + 1)
         #expect(TraceContext(traceparent: Self.parent, tracestate: long)?.state == nil, "the trace itself is kept")
-        #expect(TraceContext(traceparent: Self.parent, tracestate: "a=\u{1}")?.state == nil)
+    }
+
+    /// The most members that a `tracestate` may have, and one more.
+    private static let members = (1...32).map { "k\($0)=v" }.joined(separator: ",")
+
+    @Test(
+        "has a state that is valid, or none",
+        arguments: [
+            ("a=1", true), ("a=1,b=2", true), ("a=1 ,\tb=2", true), ("a=1,,b=2", true), ("fw529a3039@dt=FfD", true),
+            ("0a_-*/=x y!~", true), (members, true), ("k=\(String(repeating: "v", count: 256))", true),
+            ("", false), (",", false), ("a", false), ("a=", false), ("=1", false), ("A=1", false), ("a=1=2", false),
+            ("a=1,a=2", false), ("a b=1", false), ("@a=1", false), ("a=\u{1}", false), ("a=\u{645}", false),
+            ("a=1\t2", false), ("===,,,foo\"\\<script>", false), (members + ",more=v", false),
+            ("k=\(String(repeating: "v", count: 257))", false),
+        ]
+    )
+    func states(text: String, isValid: Bool) throws {
+        let context = try #require(TraceContext(traceparent: Self.parent, tracestate: text), "the trace itself is kept")
+        #expect(context.state == (isValid ? text : nil))
+        #expect(TraceContext(encoded: context.encoded) == context)
     }
 
     @Test(

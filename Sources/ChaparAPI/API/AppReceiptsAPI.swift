@@ -69,7 +69,7 @@ package final class AppReceiptsAPI: Sendable {
             throw .rateLimited(.receiptsPerApp, perSecond: settings.perSecond, wait: wait)
         }
         let result = try await record(report, event, id)
-        recent.note(key, at: time.steady)
+        recent.note(key, isUnknown: result == .unknown, at: time.steady)
         metrics.appReceipt(of: id.app, event: event.rawValue, result)
     }
 
@@ -170,8 +170,10 @@ package final class AppReceiptsAPI: Sendable {
         _ delivery: Int64
     ) async throws(StoreError) -> ReceiptResult {
         let now = state.time.now
-        // A phone's clock may be ahead: the report counts as made now.
-        let at = min(report.at ?? now, now)
+        // A phone's clock may be ahead, or before the message (1970 after an empty battery): the report counts as made
+        // now. The number of a delivery has the time of its notification.
+        let sent = NotificationID(rawValue: delivery).time
+        let at = report.at.map { $0 < sent || $0 > now ? now : $0 } ?? now
         let receipt = DeliveryReceipt(
             event == .opened ? .opened : .delivered,
             reason: event.rawValue,

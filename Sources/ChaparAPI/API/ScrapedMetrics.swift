@@ -100,8 +100,14 @@ struct ScrapedMetrics {
     private func writeKeys(to text: inout PrometheusText) {
         guard !keys.isEmpty else { return }
         text.begin(.keyOldestAge)
-        for (name, due) in keys.sorted(by: { $0.key < $1.key }) {
+        // As in the registry: further keys share one series, whose value is that of the longest overdue one.
+        var ages: [String: Double] = [:]
+        for (name, due) in keys.sorted(by: { $0.key < $1.key }) where text.shows(.keyOldestAge, [name]) {
             let age = due.map { max(0, now.steady.timeIntervalSince($0)) } ?? 0
+            let label = ages.count < MetricsRegistry.maximumSeries || ages[name] != nil ? name : "other"
+            ages[label] = max(ages[label] ?? 0, age)
+        }
+        for (name, age) in ages.sorted(by: { $0.key < $1.key }) {
             text.sample(.keyOldestAge, [name], (age * 1000).rounded() / 1000)
         }
     }

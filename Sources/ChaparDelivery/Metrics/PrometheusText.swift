@@ -33,6 +33,9 @@ package struct PrometheusText {
     /// Begins a family of the table.
     package mutating func begin(_ family: MetricFamily) { self.family(family.name, family.kind, family.help) }
 
+    /// Whether the reader may see a series of a family of the table.
+    package func shows(_ family: MetricFamily, _ values: [String]) -> Bool { isShown(family.labeled(values)) }
+
     /// Writes the value of a series of a family of the table.
     package mutating func sample(_ family: MetricFamily, _ values: [String], _ value: Double) {
         let labels = family.labeled(values)

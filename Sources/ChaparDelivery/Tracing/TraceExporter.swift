@@ -33,6 +33,8 @@ package final class TraceExporter: Sendable {
     /// A sequence whose mixed values decide which notifications these are.
     private let sequence = Atomic<UInt64>(.random(in: 0 ... .max))
     private let signal = AsyncSignal()
+    /// The end of the gateway; new spans do not signal it, so that pauses have their full length.
+    private let end = AsyncSignal()
 
     /// Makes the sender; nil settings send nothing.
     package init(_ settings: GatewayConfiguration.Tracing? = nil) {
@@ -89,6 +91,7 @@ package final class TraceExporter: Sendable {
     package func finish() {
         state.withLock { $0.isFinished = true }
         signal.signal()
+        end.signal()
     }
 
     /// Sends spans until ``finish()`` or cancellation.
@@ -103,19 +106,19 @@ package final class TraceExporter: Sendable {
     ) async {
         var isFailing = false
         while !Task.isCancelled {
-            let mark = signal.mark
+            await collect(time)
             let (settings, spans, dropped, isLast) = take()
             if dropped > 0 { metrics.countSpans("dropped", dropped) }
             guard let settings, !spans.isEmpty else {
                 if isLast { return }
-                await signal.wait(after: mark)
-                await signal.wait(after: signal.mark, atMost: Self.batchDelay, time)
                 continue
             }
             let body = TraceSpan.body(spans, service: settings.serviceName, version: version)
             var status = await post(settings, body)
-            for pause in Self.pauses where Self.mayTakeLater(status) && !isFinished {
-                await signal.wait(after: signal.mark, atMost: pause, time)
+            for pause in Self.pauses where Self.mayTakeLater(status) {
+                let mark = end.mark
+                guard !isFinished else { break }
+                await end.wait(after: mark, atMost: pause, time)
                 status = await post(settings, body)
             }
             let isTaken = status.map { (200..<300).contains($0) } ?? false
@@ -130,6 +133,17 @@ package final class TraceExporter: Sendable {
                 }
             }
             if !isTaken, isFinished { return }  // The end of the gateway does not wait for a collector that is gone.
+        }
+    }
+
+    /// Waits for a span, then until a batch is full, for ``batchDelay`` at most; at the end of the gateway not at all.
+    private func collect(_ time: any TimeSource) async {
+        // Each mark is older than the look at the spans: a signal in between ends the wait.
+        let empty = signal.mark
+        if state.withLock({ $0.spans.isEmpty && !$0.isFinished }) { await signal.wait(after: empty) }
+        let begun = signal.mark
+        if state.withLock({ $0.spans.count < Self.batchSpans && !$0.isFinished }) {
+            await signal.wait(after: begun, atMost: Self.batchDelay, time)
         }
     }
 

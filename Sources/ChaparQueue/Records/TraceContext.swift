@@ -12,6 +12,8 @@ public struct TraceContext: Sendable, Hashable {
     private static let fixedBytes = 25
     /// The most bytes of `tracestate`; a longer one is dropped, as the specification allows.
     public static let maximumStateBytes = 512
+    /// The most members of `tracestate`, and the most bytes of a key and of a value.
+    private static let maximumMembers = 32, maximumMemberBytes = 256
     private static let sampledFlag: UInt8 = 1
 
     /// Reads the stored form; nil when it is damaged.
@@ -35,7 +37,7 @@ public struct TraceContext: Sendable, Hashable {
 
     /// Reads the headers of a request; nil without a `traceparent` that is valid.
     ///
-    /// A `tracestate` that is too long or not ASCII is left out. What is not valid is ignored, as the specification
+    /// A `tracestate` that is too long or not valid is left out. What is not valid is ignored, as the specification
     /// asks: a broken trace must not break a message.
     public init?(traceparent: String, tracestate: String? = nil) {
         let text = Array(traceparent.utf8)
@@ -47,12 +49,40 @@ public struct TraceContext: Sendable, Hashable {
         else { return nil }
         guard trace.contains(where: { $0 != 0 }), parent.contains(where: { $0 != 0 }) else { return nil }
         var encoded = trace + parent + flags
-        if let tracestate, tracestate.utf8.count <= Self.maximumStateBytes,
-            tracestate.utf8.allSatisfy({ (0x20...0x7E).contains($0) })
-        {
-            encoded += tracestate.utf8
-        }
+        if let tracestate, Self.isState(tracestate) { encoded += tracestate.utf8 }
         self.encoded = encoded
+    }
+
+    /// Whether a `tracestate` has at most 32 members, each with a key of its own, in the form of level 2.
+    private static func isState(_ text: String) -> Bool {
+        guard text.utf8.count <= maximumStateBytes else { return false }
+        var keys: Set<ArraySlice<UInt8>> = []
+        for part in Array(text.utf8).split(separator: UInt8(ascii: ",")) {
+            let isBlank: (UInt8) -> Bool = { $0 == 0x20 || $0 == 0x09 }
+            // Members may be empty, and blanks may stand around each.
+            guard let first = part.firstIndex(where: { !isBlank($0) }),
+                let last = part.lastIndex(where: { !isBlank($0) })
+            else { continue }
+            let member = part[first...last]
+            guard let sign = member.firstIndex(of: UInt8(ascii: "=")), keys.count < maximumMembers,
+                isKey(member[..<sign]), isValue(member[member.index(after: sign)...]),
+                keys.insert(member[..<sign]).inserted
+            else { return false }
+        }
+        return !keys.isEmpty
+    }
+
+    private static func isKey(_ key: ArraySlice<UInt8>) -> Bool {
+        guard let first = key.first, key.count <= maximumMemberBytes else { return false }
+        let isWord: (UInt8) -> Bool = {
+            (UInt8(ascii: "a")...UInt8(ascii: "z")).contains($0) || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0)
+        }
+        return isWord(first) && key.allSatisfy { isWord($0) || "_-*/@".utf8.contains($0) }
+    }
+
+    private static func isValue(_ value: ArraySlice<UInt8>) -> Bool {
+        !value.isEmpty && value.count <= maximumMemberBytes
+            && value.allSatisfy { (0x20...0x7E).contains($0) && $0 != UInt8(ascii: "=") }
     }
 
     private init(bytes: [UInt8]) { encoded = bytes }

@@ -122,6 +122,21 @@ struct APIMetricsTests {
         #expect(narrow[#"chapar_key_oldest_age_seconds{key="shop"}"#] == nil)
     }
 
+    @Test("of more keys than a metric has series share one, which shows the longest wait of them")
+    func manyKeys() async throws {
+        let harness = APIHarness(
+            keys: [APIHarness.key("admin", [.admin])] + (0..<1_100).map { APIHarness.key("k\($0)", [.send]) }
+        )
+        // By their order k999 is among those that share a series.
+        _ = try await harness.post(APIHarness.sample(), headers: APIHarness.bearer("k999"))
+        harness.time.advance(by: .seconds(60))
+        let text = try await harness.send(.get, "/metrics", headers: APIHarness.bearer("admin")).text
+        let samples = try PrometheusSamples(text)
+        #expect(samples.names.count { $0.hasPrefix("chapar_key_oldest_age_seconds") } == 1_001)
+        #expect(samples[#"chapar_key_oldest_age_seconds{key="other"}"#] == 60)
+        #expect(samples[#"chapar_key_oldest_age_seconds{key="admin"}"#] == 0)
+    }
+
     @Test("never hold what callers or platforms make up without end")
     func bounded() async throws {
         let harness = APIHarness()

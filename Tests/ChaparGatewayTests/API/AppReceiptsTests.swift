@@ -175,6 +175,40 @@ struct AppReceiptsTests {
         }
     }
 
+    @Test("Tokens that a phone makes up cannot use up the app's rate with the id of its delivery")
+    func madeUpTokens() async throws {
+        try await OperationRig.run { rig in
+            let phones = Phones(rig, receipts: [.default: 1])
+            let id = try await rig.accepted([Self.token, Self.other])
+            let receipt = try await phones.id(.delivery(id.rawValue))
+            for number in 0..<50 {
+                #expect(try await phones.report(receipt, "opened", #","token":"made-up-\#(number)""#).status == 204)
+            }
+            #expect(try phones.result("recorded") == 1 && phones.result("repeated") == 49)
+            let second = try await phones.id(.delivery(id.rawValue + 1))
+            #expect(try await phones.report(second).status == 204, "another phone is heard")
+        }
+    }
+
+    @Test("A report before the platform's answer is not held against the next one")
+    func unknownForgotten() async throws {
+        try await OperationRig.run { rig in
+            let phones = Phones(rig)
+            let id = rig.store.makeID(recipients: 1)
+            let receipt = try await phones.id(.delivery(id.rawValue))
+            for unknown in 1...2 {
+                async let first = phones.report(receipt)
+                try await eventually("the second look") { rig.time.sleeping > 0 }
+                rig.time.advance(by: AppReceiptsAPI.earlyDelay)
+                #expect(try await first.status == 204)
+                #expect(try await phones.report(receipt).status == 204)
+                #expect(try phones.result("unknown") == Double(unknown), "the store is asked again")
+                #expect(try phones.result("repeated") == Double(unknown))
+                rig.time.advance(by: .seconds(RecentReceipts.unknownSpan))
+            }
+        }
+    }
+
     @Test("An app that has used up its rate is told when to come again, and another one goes on")
     func rate() async throws {
         try await OperationRig.run { rig in
@@ -324,6 +358,23 @@ struct AppReceiptsTests {
             #expect(reply.status == 204, "\(reply.text)")
             let log = try await rig.store.deliveries(of: id, after: nil, limit: 1).first?.attemptLog ?? []
             #expect(!String(decoding: log, as: UTF8.self).contains("2099"))
+        }
+    }
+
+    @Test("A time before the message, or after now, counts as now", arguments: [-56 * 31_557_600, -1, 5, 30, 3_600])
+    func times(offset: Int) async throws {
+        try await OperationRig.run { rig in
+            let phones = Phones(rig)
+            let sent = rig.time.now
+            let id = try await rig.accepted([Self.token])
+            rig.time.advance(by: .seconds(60))
+            let told = RFC3339.string(sent + TimeInterval(offset))
+            let receipt = try await phones.id(.delivery(id.rawValue))
+            #expect(try await phones.report(receipt, "opened", #","at":"\#(told)""#).status == 204)
+            let log = try await rig.store.deliveries(of: id, after: nil, limit: 1).first?.attemptLog ?? []
+            let entry = String(decoding: log, as: UTF8.self)
+            let kept = (0...60).contains(offset) ? told : RFC3339.string(rig.time.now)
+            #expect(entry.contains(kept), "\(entry)")
         }
     }
 

@@ -236,6 +236,71 @@ struct TracingTests {
         #expect(samples[#"chapar_trace_spans_total{outcome="failed"}"#] == 512)
     }
 
+    /// The requests of an exporter: the steady time of each, and its spans.
+    private final class Requests: Sendable {
+        private let all = Mutex<[(at: Date, spans: Int)]>([])
+        var values: [(at: Date, spans: Int)] { all.withLock { $0 } }
+
+        func add(_ body: [UInt8], at time: Date) {
+            let spans = (try? Span.all(in: body).count) ?? 0
+            all.withLock { $0.append((time, spans)) }
+        }
+    }
+
+    /// Runs an exporter whose requests take 100 ms and get a status, while spans come every 20 ms, until a condition
+    /// holds; returns the requests.
+    private static func requests(
+        answered status: Int,
+        spansAtATime: Int,
+        until isOver: @escaping @Sendable (_ requests: Int, _ spans: Int) -> Bool
+    ) async throws -> [(at: Date, spans: Int)] {
+        let (time, requests, exporter) = (ManualTime(), Requests(), TraceExporter(settings()))
+        let context = try #require(TraceContext(traceparent: sampled))
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            group.addTask { await run(exporter, answered: status, time, requests) }
+            var spans = 0
+            try await eventually("the requests", within: .seconds(50), every: .milliseconds(1)) {
+                for _ in 0..<spansAtATime {
+                    exporter.record(TraceSpan("s", .internal, in: context, parent: 1, from: time.now, to: time.now))
+                }
+                spans += spansAtATime
+                time.advance(by: .milliseconds(20))
+                return isOver(requests.values.count, spans)
+            }
+            group.cancelAll()
+        }
+        return requests.values
+    }
+
+    private static func run(
+        _ exporter: TraceExporter,
+        answered status: Int,
+        _ time: ManualTime,
+        _ requests: Requests
+    ) async {
+        await exporter.run(time: time, metrics: GatewayMetrics(), logger: quiet, version: "1") { _, body in
+            requests.add(body, at: time.steady)
+            try? await time.sleep(for: .milliseconds(100))
+            return status
+        }
+    }
+
+    @Test("that a collector does not take are offered again after the pauses, however many spans come meanwhile")
+    func pauses() async throws {
+        // A full batch waits long before the second pause is over.
+        let requests = try await Self.requests(answered: 503, spansAtATime: 8) { requests, _ in requests >= 3 }
+        try #require(requests.count >= 3)
+        #expect(requests[1].at.timeIntervalSince(requests[0].at) >= 1)
+        #expect(requests[2].at.timeIntervalSince(requests[1].at) >= 5)
+        #expect(Set(requests.prefix(3).map(\.spans)).count == 1, "the same batch")
+    }
+
+    @Test("that come one by one share a request a second, also behind a request that is under way")
+    func gathered() async throws {
+        let requests = try await Self.requests(answered: 200, spansAtATime: 1) { _, spans in spans >= 500 }
+        #expect((1...11).contains(requests.count), "\(requests.map(\.spans))")
+    }
+
     @Test("reach a collector over HTTP, with the header fields of the configuration")
     func collector() async throws {
         try await WebhookReceiver.run { receiver in

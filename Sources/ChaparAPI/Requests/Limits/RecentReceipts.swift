@@ -9,6 +9,9 @@ internal import Synchronization
 final class RecentReceipts: Sendable {
     /// The time in which a report with an id is stored once, in seconds.
     static let span: Int64 = 60
+    /// The time for which a report is remembered whose delivery was not found, in seconds: the platform's answer may
+    /// still come, and then the app's next report counts.
+    static let unknownSpan: Int64 = 5
     /// The number of reports that are remembered; a newer one may displace another of the same slot.
     private static let slots = 1 << 15
     /// The most shared ids whose rate is watched; beyond it their buckets begin anew.
@@ -33,12 +36,13 @@ final class RecentReceipts: Sendable {
 
     /// Returns the key of a report with an id; two reports with one key are the same.
     ///
+    /// A token counts only with an id of many recipients: one id of a delivery is one report, whatever its sender adds.
     /// The hash has a random seed, so that callers cannot choose ids that displace each other.
     static func key(_ id: ReceiptID, _ event: PushEvent, _ token: String?) -> UInt64 {
         var hash = Hasher()
         hash.combine(id)
         hash.combine(event.rawValue)
-        hash.combine(token)
+        if case .notification = id.subject { hash.combine(token) }
         return UInt64(bitPattern: Int64(hash.finalize()))
     }
 
@@ -51,11 +55,12 @@ final class RecentReceipts: Sendable {
         }
     }
 
-    /// Remembers a report as stored.
-    func note(_ key: UInt64, at now: Date) {
+    /// Remembers a report as stored, or for ``unknownSpan`` as one whose delivery was not found.
+    func note(_ key: UInt64, isUnknown: Bool, at now: Date) {
+        let second = Self.second(now).subtracting(clamping: isUnknown ? Self.span - Self.unknownSpan : 0)
         entries.withLock { entries in
             if entries.isEmpty { entries = Array(repeating: Entry(), count: Self.slots) }
-            entries[Self.slot(key)] = Entry(key: key, second: Self.second(now))
+            entries[Self.slot(key)] = Entry(key: key, second: second)
         }
     }
 

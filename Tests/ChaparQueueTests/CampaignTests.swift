@@ -144,7 +144,7 @@ struct CampaignTests {
         let campaign = Self.campaign()
         #expect(Self.next(campaign, waiting: 20_000) == .wait(until: Self.start + 0.1))
         #expect(Self.next(campaign, waiting: 19_900) == .wait(until: Self.start + 0.1))
-        #expect(Self.next(campaign, waiting: 19_000) == .window(atMost: 1_000))
+        #expect(Self.next(campaign, waiting: 19_600) == .window(atMost: 400))
         #expect(Self.next(campaign, waiting: 0) == .window(atMost: Campaign.largestWindow))
     }
 

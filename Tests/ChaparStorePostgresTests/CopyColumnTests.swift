@@ -311,14 +311,22 @@ struct CopyColumnTests {
         expiresAt: Date(millisecondsSince1970: 1_764_000_000_082)
     ).encoded
 
+    /// Returns the names of the fields that few records have.
+    private static func rareFields(of record: NotificationRecord) -> [String?] {
+        var value: Any = record
+        for name in ["rare", "some", "values"] {
+            value = Mirror(reflecting: value).children.first { $0.label == name }?.value ?? ""
+        }
+        return Mirror(reflecting: value).children.map(\.label)
+    }
+
     @Test("Every field of a record is the same after a copy to PostgreSQL and back, and a difference in any is found")
     func fieldsOfRecord() async throws {
         let record = try #require(NotificationRecord(encoded: Self.record))
         #expect(
-            Mirror(reflecting: record).children.map(\.label)
-                == [
-                    "content", "plans", "acceptedAt", "metadata", "reference", "resendOf", "partOf", "trace", "unknown",
-                ],
+            Mirror(reflecting: record).children.map(\.label) == ["content", "plans", "acceptedAt", "rare"]
+                && Self.rareFields(of: record)
+                    == ["metadata", "reference", "resendOf", "partOf", "trace", "unknown"],
             "a new property needs a value in the record of this test, and its tag in the next line"
         )
         let fields = RecordField.all(Self.record)

@@ -92,15 +92,16 @@ final class Archive {
         return try ArchivedDelivery.numbers(in: block.bytes(0))
     }
 
-    /// Returns the delivery with a number; nil when it is not in the archive.
-    func delivery(_ id: Int64) throws(StoreError) -> ArchivedDelivery? {
+    /// Returns the delivery with a number, and when it ended; nil when it is not in the archive.
+    func delivery(_ id: Int64) throws(StoreError) -> (delivery: ArchivedDelivery, endedAt: Int64)? {
         find.bind(1, id)
         find.bind(2, id)
         find.bind(3, id.adding(clamping: Self.widestBlock))
         while try find.next() {
             guard let found = try ArchivedDelivery.find(id, in: find.bytes(0)) else { continue }
+            let endedAt = try find.moment(1)
             find.reset()
-            return found
+            return (found, endedAt)
         }
         return nil
     }

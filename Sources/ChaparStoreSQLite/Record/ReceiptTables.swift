@@ -52,7 +52,7 @@ final class ReceiptTables {
     ///
     /// Returns false when it is not in the archive.
     private func restoreArchived(_ id: Int64, now: Int64) throws(StoreError) -> Bool {
-        guard let delivery = try archive.delivery(id) else { return false }
+        guard let (delivery, endedAt) = try archive.delivery(id) else { return false }
         restore.bind(1, id)
         restore.bind(2, delivery.state.code)
         restore.bind(3, delivery.flow)
@@ -60,7 +60,7 @@ final class ReceiptTables {
         restore.bind(4, now)
         restore.bind(5, delivery.expires)
         restore.bind(6, delivery.attemptLog == nil ? 0 : 1)
-        restore.bind(7, now)
+        restore.bind(7, endedAt)
         restore.bind(8, String(decoding: delivery.recipient, as: UTF8.self))
         if let attemptLog = delivery.attemptLog {
             restore.bind(9, String(decoding: attemptLog, as: UTF8.self))

@@ -68,21 +68,8 @@ public struct SystemTime: TimeSource {
     private static let start = (wall: Date(), running: running)
 
     /// The seconds on the continuous clock.
-    ///
-    /// Read from the system, since a `Duration` needs divisions of 128 bits to become a number of seconds.
-    private static var running: TimeInterval {
-        #if os(Linux)
-            var time = timespec()
-            clock_gettime(CLOCK_BOOTTIME, &time)
-            return Double(time.tv_sec) + Double(time.tv_nsec) / 1e9
-        #else
-            return clockStart.duration(to: .now).inSeconds
-        #endif
-    }
-
-    #if !os(Linux)
-        private static let clockStart = ContinuousClock.now
-    #endif
+    private static var running: TimeInterval { (CLibrary.uptime ?? clockStart.duration(to: .now)).inSeconds }
+    private static let clockStart = ContinuousClock.now
 
     /// Makes the machine's clock.
     public init() {}

@@ -74,7 +74,7 @@ struct SimulatorsDocumentTests {
                 at: root.appending(path: folder),
                 includingPropertiesForKeys: nil
             )
-            .filter { $0.hasDirectoryPath || $0.pathExtension.isEmpty }.map { "\(folder)/\($0.lastPathComponent)" }
+            .filter { $0.pathExtension.isEmpty }.map { "\(folder)/\($0.lastPathComponent)" }
         }
         let simulators = try (children("Plugins") + ["Sources/ChaparOAuth"]).map { "\($0)/Simulator" }
             .filter { FileManager.default.fileExists(atPath: root.appending(path: $0).path) }

@@ -57,7 +57,8 @@ final class RecentReceipts: Sendable {
 
     /// Remembers a report as stored, or for ``unknownSpan`` as one whose delivery was not found.
     func note(_ key: UInt64, isUnknown: Bool, at now: Date) {
-        let second = Self.second(now).subtracting(clamping: isUnknown ? Self.span.subtracting(clamping: Self.unknownSpan) : 0)
+        let early = isUnknown ? Self.span.subtracting(clamping: Self.unknownSpan) : 0
+        let second = Self.second(now).subtracting(clamping: early)
         entries.withLock { entries in
             if entries.isEmpty { entries = Array(repeating: Entry(), count: Self.slots) }
             entries[Self.slot(key)] = Entry(key: key, second: second)

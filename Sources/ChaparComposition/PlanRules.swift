@@ -40,7 +40,7 @@ package struct PlanRules: Sendable, Hashable {
         random: @autoclosure () -> Double
     ) -> PlanVerdict {
         var verdict = decideAlone(position, event, at: now, random: random())
-        // What later backends say does not change that a platform has the message.
+        // Answers of later backends do not change that a platform has the message.
         if position.isAccepted, case .end(let state) = verdict.move, !state.isWithPlatform {
             (verdict.move, verdict.isReached) = (.end(.acceptedByPlatform), true)
         }

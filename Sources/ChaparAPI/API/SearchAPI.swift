@@ -15,7 +15,7 @@ package struct SearchAPI: Sendable {
     private static let largestPage = 200
     /// The most deliveries that one request reads.
     static let mostRows = 100_000
-    /// The number of deliveries for which the search of one part of the store counts, whatever it reads.
+    /// The deliveries that each search of a part of the store counts as, in addition to those that it reads.
     private static let rowsOfLook = 100
     /// The most groups of an answer with counts.
     private static let mostGroups = 1_000

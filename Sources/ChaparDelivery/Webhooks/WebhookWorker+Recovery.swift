@@ -44,7 +44,7 @@ extension WebhookWorker {
         try await refreshDue()
         let now = now
         guard hurry != nil || nextDue.map({ $0 <= now }) ?? false else { return }
-        // What is read must not be older than what is to be written.
+        // The read must not be older than the write that follows.
         if !kept.isEmpty || !removed.isEmpty { try await commitHeld() }
         if let hurry {
             let found = try await tools.store.webhookMessages(

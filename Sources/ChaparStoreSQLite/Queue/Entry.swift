@@ -92,7 +92,7 @@ final class Entry {
 
     /// Returns the delivery as it waits again, with what has changed: unclaimed, and with a row.
     ///
-    /// What is added to its log counts as an attempt unless `isCounted` says otherwise.
+    /// The addition to its log counts as an attempt unless `isCounted` is false.
     func waiting(
         in flow: Flow? = nil,
         due: Int64? = nil,

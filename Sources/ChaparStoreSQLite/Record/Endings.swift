@@ -62,7 +62,7 @@ final class Endings {
 
     /// Writes a final state; returns false when the delivery had one already.
     ///
-    /// What is added to its log counts as an attempt unless `isCounted` says otherwise.
+    /// The addition to its log counts as an attempt unless `isCounted` is false.
     @discardableResult
     func end(
         _ id: Int64,

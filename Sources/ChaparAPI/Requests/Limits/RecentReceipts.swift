@@ -36,7 +36,7 @@ final class RecentReceipts: Sendable {
 
     /// Returns the key of a report with an id; two reports with one key are the same.
     ///
-    /// A token counts only with an id of many recipients: one id of a delivery is one report, whatever its sender adds.
+    /// The token is part of the key only for an id of many recipients: other ids have one report for each event.
     /// The hash has a random seed, so that callers cannot choose ids that displace each other.
     static func key(_ id: ReceiptID, _ event: PushEvent, _ token: String?) -> UInt64 {
         var hash = Hasher()

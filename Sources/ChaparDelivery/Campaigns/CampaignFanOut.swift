@@ -27,6 +27,10 @@ package final class CampaignFanOut: Sendable {
     private static let planTime: TimeInterval = 60
     /// The shortest time between two events of progress of a campaign, in seconds.
     private static let eventPause: TimeInterval = 1
+    /// The time for which a count of what waits is used, in seconds.
+    private static let loadTime: TimeInterval = 1
+    /// The time after which a campaign of which much waits is looked at again, in seconds.
+    private static let pauseWhileFull: TimeInterval = 0.2
     /// The number of parts that are settled before that is worth a commit of its own.
     private static let manySettled = 16
 
@@ -35,6 +39,21 @@ package final class CampaignFanOut: Sendable {
         var told: [NotificationID: Date] = [:]
         /// The campaigns that cannot be worked on before a time.
         var pauses: [NotificationID: Date] = [:]
+        /// What waited of each campaign when that was last counted.
+        var loads: [NotificationID: KnownLoad] = [:]
+    }
+
+    /// A count of what waits of a campaign, which stays the most that waits while no other deliveries are made.
+    private struct KnownLoad {
+        var waiting: Int
+        /// The number of deliveries that the campaign had made then.
+        var enqueued: Int64
+        var at: Date
+
+        /// The most that waits of the campaign as it is now.
+        func most(of campaign: Campaign) -> Int {
+            waiting.adding(clamping: Int(clamping: campaign.enqueued.subtracting(clamping: enqueued)))
+        }
     }
 
     private let state: GatewayState
@@ -129,6 +148,7 @@ package final class CampaignFanOut: Sendable {
             memory.plans = memory.plans.filter { ids.contains($0.key) }
             memory.told = memory.told.filter { ids.contains($0.key) }
             memory.pauses = memory.pauses.filter { ids.contains($0.key) }
+            memory.loads = memory.loads.filter { ids.contains($0.key) }
         }
         var pause = Self.interval.inSeconds
         for campaign in open {
@@ -150,13 +170,16 @@ package final class CampaignFanOut: Sendable {
 
     /// Takes the next step of a campaign; returns when to look at it again, nil for the usual interval.
     private func step(_ campaign: Campaign, at now: Date) async throws(StoreError) -> Date? {
-        let load = try await campaigns.load(of: campaign.id)
+        let (load, isCounted) = try await load(of: campaign, at: now)
         var changed = campaign
         switch campaign.next(at: now, node: node, load: load, bound: bound) {
         case .wait(let until):
             if load.settled.count >= Self.manySettled { _ = try await write(campaign, load) }
             return until
-        case .window(let most): return try await window(campaign, load, atMost: most, at: now)
+        case .window(let most):
+            // With room for several windows, those after the first need no count of their own.
+            guard !isCounted || bound - load.waiting >= bound / 4 else { return now + Self.pauseWhileFull }
+            return try await window(campaign, load, atMost: most, at: now)
         case .nextPass:
             let counts = try await campaigns.counts(of: campaign.id)
             let ended = counts.filter { $0.key.isFinal }.values.reduce(0, +)
@@ -175,6 +198,27 @@ package final class CampaignFanOut: Sendable {
             if try await write(changed, load) { try await tell(changed, .ended) }
             return nil
         }
+    }
+
+    /// Returns what waits of a campaign, and whether it was counted now.
+    ///
+    /// A store reads the rows of all that waits to count it. So while windows are made one after the other it is not
+    /// counted again before ``bound`` may be reached.
+    private func load(
+        of campaign: Campaign,
+        at now: Date
+    ) async throws(StoreError) -> (load: CampaignLoad, isCounted: Bool) {
+        if let known = memory.withLock({ $0.loads[campaign.id] }), campaign.isFanningOut,
+            now.timeIntervalSince(known.at) < Self.loadTime
+        {
+            let most = known.most(of: campaign)
+            if bound - most >= Campaign.largestWindow { return (CampaignLoad(waiting: most), false) }
+        }
+        let load = try await campaigns.load(of: campaign.id)
+        memory.withLock {
+            $0.loads[campaign.id] = KnownLoad(waiting: load.waiting, enqueued: campaign.enqueued, at: now)
+        }
+        return (load, true)
     }
 
     /// Cancels what waits of a campaign that was cancelled.

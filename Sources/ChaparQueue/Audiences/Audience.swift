@@ -66,7 +66,7 @@ package struct Audience: Sendable, Hashable {
             let isIn = subject.lists[list.name] ?? list.isDefault
             guard isIn else { return .skipped(.optedOut) }
         }
-        guard services.contains(where: facts.services.contains) else { return .skipped(.noToken) }
+        guard facts.hasLiveToken(of: services) else { return .skipped(.noToken) }
         return .reached
     }
 

@@ -121,14 +121,15 @@ extension AudienceSubject {
         self.init(number: number, device: device)
         for label in labels {
             let name = AudienceLabel.name(label)
-            switch (label.first, label.dropFirst().first) {
-            case ("u", _): userTags.insert(ExactText(name))
-            case ("p", _), ("d", _):
+            let bytes = label.utf8
+            switch bytes.first {
+            case UInt8(ascii: "u"): userTags.insert(ExactText(name))
+            case UInt8(ascii: "p"), UInt8(ascii: "d"):
                 // The app's name has no slash, a segment's neither.
-                segments.insert(String(name.drop { $0 != "/" }.dropFirst()))
-            case ("l", "+"): lists[name] = true
-            case ("l", "-"): lists[name] = false
-            case ("x", _): standing = AudienceStanding(rawValue: name) ?? .subscribed
+                let slash = name.utf8.firstIndex(of: UInt8(ascii: "/"))
+                segments.insert(slash.map { String(name[$0...].dropFirst()) } ?? "")
+            case UInt8(ascii: "l"): lists[name] = bytes.dropFirst().first == UInt8(ascii: "+")
+            case UInt8(ascii: "x"): standing = AudienceStanding(rawValue: name) ?? .subscribed
             default: break
             }
         }

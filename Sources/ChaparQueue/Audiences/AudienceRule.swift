@@ -146,7 +146,7 @@ package indirect enum AudienceRule: Sendable, Hashable {
         case .tag(let tag): facts.tags.contains { ExactText($0) == ExactText(tag) }
         case .userTag(let tag): facts.userTags.contains(ExactText(tag))
         case .platform(let name): facts.platform == name
-        case .service(let name): facts.services.contains(name)
+        case .service(let name): facts.hasLiveToken(of: [name])
         case .locale(let prefix): facts.locale.map { Self.locale($0, beginsWith: prefix) } ?? false
         case .zone(let name): facts.zone == name
         case .version(let bounds): facts.version.map(bounds.holds(for:)) ?? false
@@ -175,45 +175,45 @@ package indirect enum AudienceRule: Sendable, Hashable {
 }
 
 /// The facts on which a rule is evaluated: those of a device, its user and its segments.
+///
+/// Each is derived when a rule asks for it: most rules ask for one.
 package struct AudienceFacts: Sendable {
-    /// The device's tags.
-    package var tags: [String]
+    private let device: Device
     /// The tags of the device's user.
-    package var userTags: Set<ExactText>
-    /// The platform, as ``Device/effectivePlatform``.
-    package var platform: String?
-    /// The services of which the device has a live token of the kind ``ChaparCore/TokenKind/device``.
-    package var services: Set<String>
-    /// The language tag.
-    package var locale: String?
-    /// The name of the time zone.
-    package var zone: String?
-    /// The version of the app.
-    package var version: String?
-    /// The time when the app was last seen, in milliseconds since 1970.
-    package var seen: Int64?
-    /// The time of the first registration, in milliseconds since 1970.
-    package var registered: Int64
+    package let userTags: Set<ExactText>
     /// The segments with lists of members that the device or its user belongs to.
-    package var segments: Set<String>
+    package let segments: Set<String>
     /// The moment of the evaluation, in milliseconds since 1970.
-    package var moment: Int64
+    package let moment: Int64
 
     /// Makes the facts of a device.
     package init(_ device: Device, userTags: Set<ExactText> = [], segments: Set<String> = [], moment: Int64) {
-        tags = device.tags
+        self.device = device
         self.userTags = userTags
-        platform = device.effectivePlatform
-        services = Set(
-            device.tokens.filter { $0.kind == .device && $0.isAlive }.map(\.token.service.rawValue)
-        )
-        locale = device.locale
-        zone = device.timeZone
-        version = device.appVersion
-        seen = device.lastSeen?.millisecondsSince1970
-        registered = device.createdAt.millisecondsSince1970
         self.segments = segments
         self.moment = moment
+    }
+
+    /// The device's tags.
+    package var tags: [String] { device.tags }
+    /// The platform, as ``Device/effectivePlatform``.
+    package var platform: String? { device.effectivePlatform }
+    /// The language tag.
+    package var locale: String? { device.locale }
+    /// The name of the time zone.
+    package var zone: String? { device.timeZone }
+    /// The version of the app.
+    package var version: String? { device.appVersion }
+    /// The time when the app was last seen, in milliseconds since 1970.
+    package var seen: Int64? { device.lastSeen?.millisecondsSince1970 }
+    /// The time of the first registration, in milliseconds since 1970.
+    package var registered: Int64 { device.createdAt.millisecondsSince1970 }
+
+    /// Returns whether the device has a live token of the kind ``ChaparCore/TokenKind/device`` for one of the services.
+    package func hasLiveToken(of services: [String]) -> Bool {
+        device.tokens.contains { token in
+            token.kind == .device && token.isAlive && services.contains(token.token.service.rawValue)
+        }
     }
 
     fileprivate func isWithin(_ seconds: Int64, _ time: Int64) -> Bool {

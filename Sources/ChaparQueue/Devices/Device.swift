@@ -83,12 +83,25 @@ public struct Device: Sendable, Hashable {
     /// Whether a text can be the id of a device.
     public static func isID(_ text: some StringProtocol) -> Bool { Recipient.isDeviceID(text) }
 
+    /// ``tags`` as stores keep them: one text, a line each; nil without any.
+    package var storedTags: String? { tags.isEmpty ? nil : tags.joined(separator: "\n") }
+
+    /// Reads ``storedTags``.
+    package static func tags(stored text: String) -> [String] {
+        text.utf8.split(separator: UInt8(ascii: "\n")).map { String(Substring($0)) }
+    }
+
     /// The platform it runs: the one that the caller gave, else the one that all its tokens agree on.
     public var effectivePlatform: String? {
         if let platform { return platform }
+        var found: String?
         // The platform of a service that is not in `known` is unknown.
-        let platforms = Set(tokens.map(\.token.service).filter { TokenService.known.contains($0) }.map(\.platform))
-        return platforms.count == 1 ? platforms.first : nil
+        for token in tokens where TokenService.known.contains(token.token.service) {
+            let platform = token.token.service.platform
+            if let found, found != platform { return nil }
+            found = platform
+        }
+        return found
     }
 
     /// Returns the token of a service, dead or alive; by default the app's own.

@@ -20,12 +20,13 @@ public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible
     ///
     /// The service is not checked; see ``ChaparCore/TokenService/named(_:)``.
     public init?(_ text: String) {
-        let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
-        service = TokenService(rawValue: parts[0])
-        guard parts.count > 1 else {
-            kind = .device
+        // The app's own token, which most devices have alone.
+        guard text.utf8.contains(UInt8(ascii: "/")) else {
+            self.init(TokenService(rawValue: text))
             return
         }
+        let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
+        service = TokenService(rawValue: parts[0])
         guard let kind = TokenKind(typeName: parts[1], name: parts.count > 2 ? parts[2] : nil) else { return nil }
         self.kind = kind
     }

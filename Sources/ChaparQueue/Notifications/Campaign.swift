@@ -211,6 +211,12 @@ extension Campaign {
         return max(1, density * Double(max(0, bound.subtracting(clamping: cursor))))
     }
 
+    /// Whether it makes deliveries now, unless its pace or a node's lease lets it wait.
+    package var isFanningOut: Bool {
+        guard phase == .running, endedAt == nil, !isPaused, let bound else { return false }
+        return cursor < bound
+    }
+
     /// Decides about a campaign of which `load` waits, at a node; `bound` is the most deliveries that may wait.
     package func next(at now: Date, node: String, load: CampaignLoad, bound: Int) -> CampaignStep {
         guard endedAt == nil else { return .wait(until: nil) }

@@ -59,7 +59,7 @@ enum DeviceRows {
             updatedAt: Date(millisecondsSince1970: rows.integer(row, 9) ?? 0),
             lastSeen: rows.integer(row, 10).map { Date(millisecondsSince1970: $0) }
         )
-        if let tags = rows.text(row, 4) { device.tags = tags.split(separator: "\n").map(String.init) }
+        if let tags = rows.text(row, 4) { device.tags = Device.tags(stored: tags) }
         if let bytes = rows.bytes(row, 11), case .object(let attributes)? = try? JSONValue(parsing: bytes) {
             device.attributes = attributes
         }

@@ -103,7 +103,7 @@ struct DeviceWriter {
     private static func values(_ devices: [Device]) -> [PostgresValue] {
         [
             .texts(devices.map(\.user)), .texts(devices.map(\.platform)),
-            .texts(devices.map { $0.tags.isEmpty ? nil : $0.tags.joined(separator: "\n") }),
+            .texts(devices.map(\.storedTags)),
             .texts(devices.map(\.locale)), .texts(devices.map(\.appVersion)), .texts(devices.map(\.timeZone)),
             .integers(devices.map(\.createdAt.millisecondsSince1970)),
             .integers(devices.map(\.updatedAt.millisecondsSince1970)),

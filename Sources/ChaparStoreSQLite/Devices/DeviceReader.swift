@@ -50,7 +50,7 @@ final class DeviceReader {
             updatedAt: try row.date(9),
             lastSeen: try row.optionalDate(10)
         )
-        if let tags = try row.optionalText(4) { device.tags = tags.split(separator: "\n").map(String.init) }
+        if let tags = try row.optionalText(4) { device.tags = Device.tags(stored: tags) }
         if !row.isNull(11) {
             guard case .object(let attributes)? = try? JSONValue(parsing: try row.bytes(11)) else {
                 throw row.damage(11, "a JSON object")

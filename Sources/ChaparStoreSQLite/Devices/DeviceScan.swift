@@ -44,12 +44,14 @@ struct DeviceScan: Sendable {
         sql = "SELECT \(DeviceReader.columns), \(found) FROM \(rows) LIMIT ?2"
     }
 
-    /// ``ChaparQueue/Device/effectivePlatform``, as a condition: the given platform, else the one that all tokens
-    /// share.
+    /// ``ChaparQueue/Device/effectivePlatform``, as a condition: the given platform, else the one that all tokens of
+    /// known services share.
     private static let runsPlatform = """
         (d.platform = ?5 OR d.platform IS NULL AND ?5 = (SELECT CASE WHEN min(p) = max(p) THEN min(p) END FROM
-        (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens WHERE device = d.number)))
+        (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens
+        WHERE device = d.number AND substr(service, 1, instr(service || '/', '/') - 1) IN (\(knownServices)))))
         """
+    private static let knownServices = TokenService.known.map { "'\($0.rawValue)'" }.joined(separator: ", ")
 
     /// Reads the next rows after a place; stops at the wanted number of devices.
     func step(

@@ -243,7 +243,7 @@ final class DeviceTables {
         statement.bind(1, device.id)
         statement.bind(2, device.user)
         statement.bind(3, device.platform)
-        statement.bind(4, device.tags.isEmpty ? nil : device.tags.joined(separator: "\n"))
+        statement.bind(4, device.storedTags)
         statement.bind(5, device.locale)
         statement.bind(6, device.appVersion)
         statement.bind(7, device.timeZone)

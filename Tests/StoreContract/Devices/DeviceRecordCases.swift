@@ -157,11 +157,14 @@ extension DeviceStoreConformance {
                 .sample("c", user: "u", tokens: [.sample("c", .androidFirebase)], tags: ["x"]),
                 .sample("d", user: "u", tokens: [.sample("d", .androidFirebase), .sample("d", .iOSFirebase)]),
                 .sample("e", tokens: [.sample("e", .androidHuawei)], platform: "web"), .sample("f", tokens: []),
+                // A service of the operator's own says nothing about the platform.
+                .sample("g", tokens: [.sample("g"), .sample("g", TokenService(rawValue: "x-own"))]),
             ])
             let queries: [(DeviceQuery, [String])] = [
-                (DeviceQuery(), ["a", "b", "c", "d", "e", "f"]), (DeviceQuery(user: "u"), ["a", "c", "d"]),
-                (DeviceQuery(tag: "x"), ["a", "b", "c"]), (DeviceQuery(platform: "ios"), ["a", "b"]),
-                (DeviceQuery(platform: "android"), ["c"]), (DeviceQuery(platform: "web"), ["e"]),
+                (DeviceQuery(), ["a", "b", "c", "d", "e", "f", "g"]), (DeviceQuery(user: "u"), ["a", "c", "d"]),
+                (DeviceQuery(tag: "x"), ["a", "b", "c"]), (DeviceQuery(platform: "ios"), ["a", "b", "g"]),
+                (DeviceQuery(platform: "x"), []), (DeviceQuery(platform: "android"), ["c"]),
+                (DeviceQuery(platform: "web"), ["e"]),
                 (DeviceQuery(service: .androidFirebase), ["c", "d"]), (DeviceQuery(user: "u", tag: "x"), ["a", "c"]),
                 (DeviceQuery(tag: "x", platform: "ios", service: .iOSAPNs), ["a", "b"]),
                 (DeviceQuery(user: "nobody"), []), (DeviceQuery(tag: "x%"), []),

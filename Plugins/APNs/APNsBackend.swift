@@ -249,8 +249,10 @@ public final class APNsBackend: PushBackend {
         return PayloadSize(bytes: payload.count, limit: APNsCheck.limit(headers, form))
     }
 
-    /// Returns which of a device's tokens the push goes to: for the start of a Live Activity that of its attributes
-    /// type, for its updates and end that of the activity.
+    /// Returns which of a device's tokens the push goes to; nil when none takes it.
+    ///
+    /// The push type decides. The start of a Live Activity goes to the token of its attributes' type, an update or end
+    /// to the token of the activity.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {
         guard let overrides = notification.overrides[Self.kind.rawValue] else {
             return notification.activity == nil ? TokenUse(.device) : nil

@@ -259,8 +259,7 @@ public final class FCMBackend: PushBackend {
         notification.overrides[Self.kind.rawValue].map { FCMOverrides($0).isRepeatHarmful } ?? false
     }
 
-    /// The sum of the stream limits that Google grants now, 100 before it has told; a quarter of it around quarter
-    /// hours.
+    /// The sum of the stream limits that Google grants now, at least 100; a quarter of it around quarter hours.
     ///
     /// Google asks large senders to keep away from two minutes before and after :00, :15, :30 and :45. Urgent messages
     /// go before others, so that a large send waits for them and not the other way round.

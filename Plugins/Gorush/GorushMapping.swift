@@ -46,7 +46,7 @@ struct GorushMapping {
         var isUnconfigured = false
     }
 
-    /// The longest id that comes back with a notification, in bytes of JSON: the API takes 512 for both together.
+    /// The longest id in the metadata, in bytes of JSON: the API takes 512 for both together.
     private static let largestID = 240
     /// The most tokens of one notification of the API.
     static let tokensPerMessage = 10_000
@@ -92,7 +92,7 @@ struct GorushMapping {
             case .google: try google(entry)
             case .huawei: try huawei(entry)
             }
-        // Not of today's gorush, which sends for real: who writes it does not want that.
+        // Today's gorush does not read `dry_run` and sends for real, which is not what its callers want.
         if let value = entry.object.value("dry_run") {
             guard let isDry = value.boolValue else { throw Self.wrongValue("dry_run", "true or false") }
             if isDry { draft.options["dry_run"] = true }
@@ -119,11 +119,11 @@ struct GorushMapping {
         return word
     }
 
-    /// Puts the caller's own id of an entry and Apple's, which come back with the notification.
+    /// Writes the caller's own id of an entry and Apple's, which come back with the notification.
     ///
-    /// The one place where `notif_id` is written: as the reference, by which messages are found. What the API does not
-    /// take as one goes into the metadata. Ids of more bytes than ``largestID`` are left out, since a message is worth
-    /// more than its id; logs have them all the same.
+    /// `notif_id` is written here only. It becomes the reference, by which messages are found, or goes into the
+    /// metadata when the API does not take it as a reference. The metadata leaves out ids of more bytes than
+    /// ``largestID``, since a message is worth more than its id; logs have them all the same.
     private static func putIDs(_ entry: GorushEntry, into notification: inout JSONObject) {
         var metadata = JSONObject()
         func put(_ id: String?, as name: String) {

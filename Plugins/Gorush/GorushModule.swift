@@ -161,8 +161,7 @@ public struct GorushModule: GatewayModule {
 
     /// Waits for the platforms' answers, at most for the configured time, and logs failures.
     ///
-    /// Deliveries that go on after it are counted as pending. The events of the gateway have their ends, and webhooks
-    /// send them: this is the seam between the two, since nothing is told twice.
+    /// Deliveries that go on after it count as pending: their ends come as events of the gateway, and to webhooks.
     private func wait(
         for taken: [(NotificationID, GorushEntry)],
         _ gate: any ModuleGate,

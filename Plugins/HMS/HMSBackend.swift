@@ -94,7 +94,7 @@ public final class HMSBackend: PushBackend {
         if !batch.refused.isEmpty { report(batch.refused) }
         var waiting = batch.batchRequests
         if options.isHarmony {
-            // Nor has it dry runs: what was checked here is as much as can be told.
+            // The API v3 has no dry runs: what was checked here is all that can be told.
             let dry = waiting.filter(\.isDryRun)
             waiting.removeAll(where: \.isDryRun)
             if !dry.isEmpty { report(dry.flatMap { $0.reports(.accepted(Acceptance(isDryRun: true))) }) }

@@ -26,7 +26,7 @@ public final class IDPushBackend: PushBackend {
     ///
     /// - Parameters:
     ///   - options: The project.
-    ///   - strategy: Authorizes requests to IDPush, which needs none of its own.
+    ///   - strategy: Authorizes requests to a relay in the place of IDPush, which needs no credential.
     ///   - players: Where devices' ids are kept; by default the context's store, else memory.
     ///   - context: Its dependencies.
     ///   - makeSender: Makes the backend of the OneSignal app that the project stands for; nil registers only.
@@ -113,7 +113,7 @@ public final class IDPushBackend: PushBackend {
         await sender?.shutdown(grace: grace)
     }
 
-    /// Forgets the ids of one device or of all, and how they stand; the sender uses the same store.
+    /// Forgets the ids and subscription states of one device or of all; the sender uses the same store.
     public func forget(device: String?) async throws(PushError) { try await players.forget(device) }
 
     /// Adds and edits devices.

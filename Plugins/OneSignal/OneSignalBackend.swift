@@ -303,7 +303,7 @@ public final class OneSignalBackend: PushBackend {
         await client.shutdown(grace: grace)
     }
 
-    /// Forgets the ids of one device or of all, and how they stand.
+    /// Forgets the ids and subscription states of one device or of all.
     public func forget(device: String?) async throws(PushError) { try await players.forget(device) }
 
     /// Adds and edits devices.

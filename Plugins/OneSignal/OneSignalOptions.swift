@@ -32,7 +32,7 @@ public struct OneSignalOptions: Sendable {
 
     /// Where the API listens.
     public static let address = HTTPBaseURL(HTTPEndpoint(host: "api.onesignal.com"))
-    /// The segments that OneSignal gives an app which hold all its subscriptions, with `All`, which stands for them.
+    /// The segments that hold all subscriptions of an app: `All`, and two that OneSignal makes in each app.
     static let everyoneSegments: Set<String> = ["All", "Subscribed Users", "Total Subscriptions"]
     /// The most ids in one request of the user model and of the legacy mode.
     public static let batchLimits: [DeviceAPI: Int] = [.users: 20_000, .players: 2_000]

@@ -1,2 +1,2 @@
-// What a backend takes and gives is JSON in many places: who imports ChaparCore has its types.
+// Backends take and give JSON in many places: importing ChaparCore brings its types.
 @_exported public import ChaparJSON

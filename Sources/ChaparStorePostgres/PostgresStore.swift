@@ -10,7 +10,7 @@ internal import Synchronization
 /// during a transaction share the next one. A node claims under its own lease, timed by the database's clock; when the
 /// node dies, another takes over its work. The store calls no plugin and sends nothing.
 public final class PostgresStore: NotificationStore {
-    /// Everything that gateways on one database share, the searches, the audiences, and the endpoints of webhooks.
+    /// Every ability but the record of runs: `serving` is nil.
     public var abilities: StoreAbilities {
         var abilities = StoreAbilities(nodes: self, quotas: self, traces: self, search: self)
         abilities.webhooks = self
@@ -277,7 +277,10 @@ public final class PostgresStore: NotificationStore {
                 try await core.releasePrefetched(all: true)
                 try await NodeLease(core).end()
             } catch {
-                logger.notice("the node's lease ends by itself", metadata: ["store.error": "\(error)"])
+                logger.notice(
+                    "the node's lease could not be given up and stays until it expires",
+                    metadata: ["store.error": "\(error)"]
+                )
             }
         }
         core.events.signal()

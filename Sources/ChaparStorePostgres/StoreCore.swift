@@ -6,13 +6,14 @@ internal import Synchronization
 
 /// The state that the parts of a store share.
 ///
-/// The folders, each of which uses only those before it and those of its own line:
-/// - Connection: libpq, values and rows. Schema: tables, their steps and partitions. Events: the log of events.
-/// - Signals: what wakes calls of this node and of others. Clock: the database's clock. Commit: calls in groups.
-/// - Queue: rows of what waits, flows. Claims: deliveries for calls of `claim`. Counts: what waits, in numbers.
-/// - Outbox, Devices: the registry. Quotas: what nodes share. Nodes: leases, recovery of dead nodes.
-/// - Accept: new notifications. Upkeep: partitions, removal, vacuum. Record: outcomes, cancellations, receipts.
-/// - Reads, Erasure, Copy: status and events, all of one user, the whole store.
+/// The folders, each of which uses only those before it (`.ci/folders`):
+/// - Connection: libpq, values and rows. Schema: tables, their steps and partitions.
+/// - Signals: what wakes calls of this node and of others. Events: the log of events.
+/// - Queue: rows of what waits, flows. Commit: calls in groups. Counts: what waits, in numbers.
+/// - Quotas: what nodes share. Clock: the database's clock. Outbox, Devices, Audiences: the registry.
+/// - Record: outcomes, cancellations, receipts. Claims: deliveries for calls of `claim`.
+/// - Nodes: leases, recovery of dead nodes. Accept: new notifications. Upkeep: partitions, removal, vacuum.
+/// - Reads: status and events. Webhooks: their endpoints. Erasure: all of one user. Copy: the whole store.
 final class StoreCore: Sendable {
     let options: PostgresOptions
     let logger: Logger
@@ -218,8 +219,10 @@ final class StoreCore: Sendable {
         return true
     }
 
-    /// Whether a transaction may succeed when it is repeated: it met another one, lacks a partition, which is made
-    /// before, or was not sent on a connection that the server had ended.
+    /// Whether a transaction may succeed when it is repeated: it collided with another one, lacks a partition, or was
+    /// not sent because the server had ended the connection.
+    ///
+    /// A missing partition is made before the next attempt.
     func mayRepeat(_ error: PostgresError) -> Bool {
         if error.lacksPartition { partitions.forget() }
         return error.isConflict || error.lacksPartition || error == .ended
@@ -229,7 +232,7 @@ final class StoreCore: Sendable {
 
     /// Reports to this node's callers and to other nodes that something waits at a backend, since or from a time.
     ///
-    /// Call it after the commit: what is due later than ``ClaimMarks/slack`` ago is behind all marks then.
+    /// Call it after the commit. Work that became due less than ``ClaimMarks/slack`` ago is beyond every mark then.
     func stir(_ backend: String, due: Int64) {
         let now = now
         let isOlder = due <= now.subtracting(clamping: ClaimMarks.slack)
@@ -270,7 +273,12 @@ final class StoreCore: Sendable {
                 defer { refusal = sentence }
                 return refusal == nil
             }
-            if isNews { logger.error("this node does not go on", metadata: ["store.error": "\(sentence)"]) }
+            if isNews {
+                logger.error(
+                    "this node stops its work: a newer version has changed the store",
+                    metadata: ["store.error": "\(sentence)"]
+                )
+            }
             throw error
         }
     }

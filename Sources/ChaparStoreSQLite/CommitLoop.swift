@@ -50,7 +50,7 @@ final class CommitLoop {
     /// The parts that calls of the store use by themselves.
     private let writer: StoreWriter
     private let backPressure: BackPressure
-    /// Whether the transaction writes something in any case.
+    /// Whether the transaction writes something even without commands, to test the log.
     private var isTryingLog = false
 
     init(core: StoreCore, connection: OpaquePointer, queueIndex: QueueIndex, opened: OpenedStore) throws(StoreError) {

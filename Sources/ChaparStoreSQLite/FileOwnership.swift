@@ -81,7 +81,7 @@ final class FileOwnership: Sendable {
         descriptor.withLock { descriptor in
             guard let descriptor else { return }
             runSince.withLock { $0 = now }
-            // Until it serves: a start that fails has not reported the run before.
+            // The file keeps this until the run takes requests: a start that fails has not reported the run before.
             lasting.withLock {
                 $0 = LockNote(process: getpid(), runSince: nil, broken: brokenRun, committed: committed)
             }

@@ -12,7 +12,7 @@ import Synchronization
 /// claimed when the process died are known from the file. Reads use connections of their own. The store calls no plugin
 /// and sends nothing.
 public final class SQLiteStore: NotificationStore, ServingNotes {
-    /// The search for a user's data, and the endpoints of webhooks.
+    /// Every ability that does not need several gateways: `nodes` and `quotas` are nil.
     public var abilities: StoreAbilities {
         var abilities = StoreAbilities(traces: self, search: self)
         abilities.campaigns = self

@@ -10,12 +10,13 @@ import Synchronization
 ///
 /// Each part has its own lock; none keeps a delivery. ``SQLiteStore`` makes it and closes its parts.
 ///
-/// The folders, each of which uses only those before it and those of its own line:
+/// The folders, each of which uses only those before it (`.ci/folders`):
 /// - Schema: tables, their steps and statements. Signals: what wakes calls that wait. Events: the log of events.
-/// - Queue: what waits, in memory and without rows. Clock: the two clocks. Commit: commands, inbox, transaction.
-/// - Outbox, Devices: the registry. Record: outcomes, cancellations, receipts, the archive.
+/// - Queue: what waits, in memory and without rows. Commit: commands, inbox, transaction. Clock: the two clocks.
+/// - Outbox, Devices, Audiences: the registry. Record: outcomes, cancellations, receipts, the archive.
 /// - Claims: deliveries for calls of `claim`, expired ones. Accept: new notifications. Upkeep: removal.
-/// - Backup, Reads, Erasure, Copy: the file, status and events, all of one user, the whole store.
+/// - Reads: status and events. Webhooks: their endpoints. Erasure: all of one user. Backup: copies of the file.
+/// - Copy: the whole store, for another one.
 final class StoreCore: Sendable {
     let options: SQLiteStoreOptions
     /// The clock, whose steady time continues over restarts.

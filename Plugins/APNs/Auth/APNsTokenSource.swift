@@ -50,7 +50,7 @@ public final class APNsTokenSource: Sendable {
         var heldUntil: Int64?
         /// How long it is held at its next refusal.
         var nextHold = Rule.firstHold
-        /// Apple said that tokens change too often.
+        /// Until when no token is minted, since Apple said that tokens change too often.
         var noMintBefore: Int64 = 0
         var alert: Alert?
         /// The newest token that was refused as expired and has a successor: no connection that carries it is of use.

@@ -90,7 +90,7 @@ public final class APNsChannels: ChannelManager {
 
     // MARK: Calls
 
-    /// A call about one channel; nil when Apple knows none of this id.
+    /// Makes a call about one channel; nil when Apple does not know the channel.
     private func existing(_ method: String, _ id: String) async throws(PushError) -> HTTPAnswer? {
         do throws(PushError) {
             return try await call(method, "channels", channel: id)

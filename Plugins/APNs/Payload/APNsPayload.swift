@@ -27,7 +27,7 @@ enum APNsPayload {
         return JSONValue.object(untranslated(object, changes).merging(changes)).bytes
     }
 
-    /// Returns the payload without the texts that the changes replace by the key of a text in the app: Apple wants one
+    /// Returns the payload without the texts for which the changes name a text of the app (`loc-key`): Apple wants one
     /// of the two.
     private static func untranslated(_ payload: JSONObject, _ changes: JSONObject) -> JSONObject {
         guard let keys = changes["aps"]?["alert"]?.objectValue, var aps = payload["aps"]?.objectValue,

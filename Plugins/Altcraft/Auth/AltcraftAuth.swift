@@ -26,8 +26,8 @@ public final class AltcraftAuth: Sendable {
     /// - Parameters:
     ///   - rToken: The role token; blank counts as none.
     ///   - source: Where JWTs come from.
-    ///   - checksSubject: Whether a JWT whose `sub` is another user's than it was asked for is refused (542). Altcraft
-    ///     knows no such rule: the claim `matching` alone names the profile.
+    ///   - checksSubject: Whether a JWT whose `sub` names another user than the one it was asked for is refused (542).
+    ///     Altcraft knows no such rule: the claim `matching` alone names the profile.
     public convenience init(
         rToken: Secret? = nil,
         source: (any AltcraftTokenSource)? = nil,

@@ -67,7 +67,7 @@ public struct AltcraftSigner: AltcraftTokenSource {
     ///   - anonymous: Where the profiles of devices without a user are; the identifier is the device. Nil gives them no
     ///     JWT.
     ///   - lifetime: How long a JWT is good for.
-    /// - Throws: When the key is none, or none of the algorithm's.
+    /// - Throws: When the text is no key, or the key is not one for the algorithm.
     public init(
         _ algorithm: Algorithm,
         keyPEM: Secret,

@@ -314,7 +314,7 @@ public final class AltcraftDevices: Sendable {
 }
 
 extension JSONObject {
-    /// The members with the other's in the place of those of the same name.
+    /// Returns these members with the other's added, which replace those of the same name.
     func overlaid(with other: JSONObject) -> JSONObject {
         var object = self
         for (name, value) in other { object[name] = value }

@@ -78,8 +78,8 @@ package actor AltcraftStore {
         }
     }
 
-    /// The token that a device's subscription is to be made of, by the order of the services; nil when it has none of
-    /// them.
+    /// Returns the token for a device's subscription: that of the first service in `order` that has one; nil when none
+    /// has.
     ///
     /// A token set by hand goes before the device's own. `announce` hears a choice that differs from the last one.
     package func token(

@@ -74,7 +74,7 @@ public enum AltcraftEventCodes: String, Sendable, CaseIterable {
     /// The number of a failure of the platform; what is never repeated counts as refused.
     public func failed(_ action: AltcraftAction) -> Int { action.isRepeated ? success(action) + 300 : refused(action) }
 
-    /// The number of "could not be prepared" of what is asked at once.
+    /// The number of the event that a request could not be prepared.
     func unprepared(_ action: AltcraftAction) -> Int {
         switch action {
         case .unsuspend: success(.unsuspend) + 190

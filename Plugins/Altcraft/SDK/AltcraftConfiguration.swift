@@ -34,7 +34,8 @@ public struct AltcraftConfiguration: Sendable, Hashable {
         private var providers: [String] = []
         private let events: EventSDKFunctions
 
-        /// Begins; what is wrong at the end is told to `events`, by default those of ``AltcraftSDK/shared``.
+        /// Begins a configuration; ``build()`` tells `events`, by default those of ``AltcraftSDK/shared``, what is
+        /// wrong with it.
         public init(events: EventSDKFunctions = AltcraftSDK.shared.eventSDKFunctions) { self.events = events }
 
         /// Sets the address of the resource.

@@ -183,9 +183,9 @@ public struct AltcraftTokenFunctions: Sendable {
         await core.sweep()
     }
 
-    /// Deletes the token of a service; whether it is gone.
+    /// Deletes the token of a service, and returns whether it is gone.
     ///
-    /// APNs has no such thing (event 406), an unknown name is event 473, a failure event 400.
+    /// An APNs token cannot be deleted (event 406); an unknown name is event 473, a failure event 400.
     @discardableResult
     public func deleteDeviceToken(provider: String) async -> Bool {
         do throws(AltcraftFault) {

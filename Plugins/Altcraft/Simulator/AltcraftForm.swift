@@ -11,7 +11,7 @@ struct AltcraftForm {
 
     let parts: [String: Part]
 
-    /// Reads a request; nil for one that is no such form, or has two parts of a name.
+    /// Reads the form of a request; nil when there is none, when it is broken, or when two parts have one name.
     init?(_ request: SandboxRequest) {
         guard let field = request.header("content-type"), field.lowercased().hasPrefix("multipart/form-data;"),
             let mark = field.firstRange(of: "boundary=")

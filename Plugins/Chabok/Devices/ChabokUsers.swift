@@ -156,9 +156,10 @@ public struct ChabokUsers: TagEditor {
         return issues
     }
 
-    /// Sets the tags of the device's user: `true` is a plain tag, and so is `"1"` for one that the device has without a
-    /// value; another text or number is a tag with a value, null and `false` remove; the member `attributes` sets
-    /// attributes.
+    /// Sets the tags of the device's user, and under the member `attributes` the user's attributes.
+    ///
+    /// `true` sets a plain tag, and so does `"1"` for a tag that the device has without a value. Another text or number
+    /// sets a tag with a value. Null and `false` remove a tag.
     public func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
         _ = try await set(tags, of: device)
     }

@@ -33,8 +33,8 @@ public enum ChabokEvent: Sendable, Hashable {
 
 /// One report of a device or a webhook.
 ///
-/// ``ChabokReceipts`` reads it of what Chabok sends. It becomes a receipt of a message where it is about one, else an
-/// event; a word that is not known is kept and never refused.
+/// ``ChabokReceipts`` makes it from what Chabok sends. A report about a message becomes its receipt, any other becomes
+/// an event. A word that is not known is kept and never refused.
 public struct ChabokReport: Sendable, Hashable {
     /// The kinds of report.
     @nonexhaustive

@@ -132,7 +132,8 @@ enum ChabokCheck {
     static func overrideFaults(_ notification: PushNotification) -> [Finding] {
         let overrides = ChabokPayload.overrides(notification)
         var faults: [Finding] = []
-        // The mechanism `message` takes every key; only the backend knows which of them another mechanism takes.
+        // When the overrides name no mechanism: `message` takes every key, and only the backend knows its options'
+        // mechanism.
         let way = overrides["mechanism"]?.stringValue.flatMap(ChabokOptions.Mechanism.init) ?? .message
         checkOverrides(overrides, way) { pointer, code, detail in
             faults.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))

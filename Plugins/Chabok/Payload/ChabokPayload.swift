@@ -65,7 +65,7 @@ struct ChabokPayload: Sendable {
         }
         for (name, value) in overrides where name != "notification" {
             guard Self.keys[way]?.contains(name) ?? false, name != "mechanism" else {
-                continue  // A fault of the check, which is asked before.
+                continue  // The check refuses other keys; `mechanism` is no member.
             }
             members[name] = value
         }
@@ -131,7 +131,7 @@ struct ChabokPayload: Sendable {
                     var json: JSONObject = ["id": .string(action.id), "title": .string(action.title)]
                     if let url = action.url {
                         json["url"] = .string(url)
-                        json["options"] = 4  // To the foreground: iOS opens no address from behind.
+                        json["options"] = 4  // Opens the app: iOS opens no address in the background.
                     }
                     return .object(json)
                 }

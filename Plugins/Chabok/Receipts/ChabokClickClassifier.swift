@@ -3,7 +3,7 @@
 /// Up to iOS 9 a Chabok message arrives as a local notification and a push as a remote one, through different
 /// callbacks; from iOS 10 on only the response to a notification is a click.
 public enum ChabokClickClassifier {
-    /// Through which door it arrived.
+    /// The callback through which it arrived.
     @nonexhaustive
     public enum Origin: Sendable, Hashable {
         /// The callback of local notifications.
@@ -19,11 +19,11 @@ public enum ChabokClickClassifier {
     /// The state of the app when the notification arrived.
     @nonexhaustive
     public enum AppState: Sendable, Hashable, CaseIterable {
-        /// In front.
+        /// The app is on the screen.
         case foreground
-        /// Behind.
+        /// The app runs, and is not on the screen.
         case background
-        /// Not running.
+        /// The app does not run.
         case terminated
     }
 
@@ -33,7 +33,7 @@ public enum ChabokClickClassifier {
         public var isClick: Bool
         /// Whether this is the place to open a screen.
         public var navigateHere: Bool
-        /// Whether the same notification comes once more, through another door.
+        /// Whether the same notification comes once more, through another callback.
         public var willArriveAgain: Bool
     }
 

@@ -21,7 +21,7 @@ public struct ChabokReceipts: ReceiptReader {
     /// An empty object.
     public var acknowledgement: [UInt8] { Array("{}".utf8) }
 
-    /// True: the secret stands in the head.
+    /// True unless the secret is wrong: it stands in the head.
     public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
         try check(callback)
         return true

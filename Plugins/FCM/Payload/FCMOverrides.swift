@@ -68,8 +68,8 @@ struct FCMOverrides: Sendable {
     /// Whether a second copy does harm: it would start a second activity.
     var isRepeatHarmful: Bool { isLiveActivity && object["apns"]?["payload"]?["aps"]?["event"] == "start" }
 
-    /// Returns a message to an Android device without the common texts that the overrides replace by the key of a text
-    /// in the app: only one of the two is shown.
+    /// Returns a message to an Android device without the common texts for which the overrides name a text of the app
+    /// (`title_loc_key`, `body_loc_key`): a device shows only one of the two.
     func untranslated(_ message: JSONObject) -> JSONObject {
         let own = object["android"]?["notification"] ?? object[Self.second]?["remote_notification"]?["notification"]
         guard let keys = own?.objectValue,
@@ -81,9 +81,9 @@ struct FCMOverrides: Sendable {
         return message
     }
 
-    /// Returns a message whose block `android` has become one of the second generation, when the overrides bring that.
+    /// Returns a message whose block `android` has become `android_v2`, when the overrides have that block.
     ///
-    /// Its kind stands in the place of a priority.
+    /// The block has a kind in place of a priority: `remote_notification` or `background_sync`.
     func inSecondGeneration(_ message: JSONObject) -> JSONObject {
         guard let own = object[Self.second]?.objectValue, let android = message["android"]?.objectValue else {
             return message

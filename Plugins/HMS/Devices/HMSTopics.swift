@@ -28,7 +28,7 @@ public struct HMSTopics: TopicManager {
         try await change("unsubscribe", tokens, topic)
     }
 
-    /// The topics a device is in; none for a token that Huawei does not know, since it does not say so.
+    /// The topics a device is in; none also for a token that Huawei does not know, since its answer does not say so.
     public func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
         guard token.service == .androidHuawei else { throw Self.notAndroid }
         let (answer, body) = try await client.call("/v1/\(appID)/topic:list", ["token": .string(token.value)])

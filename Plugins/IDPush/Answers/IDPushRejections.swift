@@ -34,7 +34,7 @@ enum IDPushRejections {
         .within(500...Int.max, means: Rule(.unavailable, "unavailable", "IDPush answered {status}")),
         .others(means: badRequest),
     ]
-    /// The rows that the edit of a registered device has in the place of those above.
+    /// The rows that replace those above for the edit of a registered device.
     private static let editStatuses: StatusTable<Rule> = [
         .on(404, means: Rule(.invalidRequest, unknownDevice, "IDPush does not know the device"))
     ]
@@ -47,8 +47,7 @@ enum IDPushRejections {
     ]
     private static let refused = Rule(.invalidRequest, "refused_by_idpush", "IDPush refused the action")
 
-    /// Returns the error for a status other than 2xx, nil for a 2xx; `isEdit` tells of a call about a registered
-    /// device.
+    /// Returns the error for a status other than 2xx, nil for a 2xx; `isEdit` marks a call about a registered device.
     static func error(_ answer: HTTPAnswer, isEdit: Bool, now: Date) -> PushError? {
         guard !(200..<300).contains(answer.status) else { return nil }
         let rule = (isEdit ? editStatuses[answer.status] : nil) ?? statuses[answer.status] ?? badRequest

@@ -166,7 +166,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
                 let fields = try? DeviceFields(device)
             else { throw error }
             record.renewedAt = time.now
-            try await players.save(record)  // Also when adding fails: not with every edit.
+            try await players.save(record)  // Saved even when adding fails: not every edit tries it again.
             record = try await add(fields, record)
             _ = try await exchange(action, playerID: record.platformID, facts: facts(device))
         }

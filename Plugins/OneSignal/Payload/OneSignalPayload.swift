@@ -32,7 +32,7 @@ struct OneSignalPayload {
         if let id = notification.collapseID { members["collapse_id"] = .string(Self.collapseID(id)) }
         if let sendAfter { members["send_after"] = .string(RFC3339.string(sendAfter)) }
         for (name, value) in Self.overrides(notification) {
-            guard !OneSignalPayload.isReserved(name) else { continue }  // A fault of the check, which is asked before.
+            guard !OneSignalPayload.isReserved(name) else { continue }  // The check, which comes first, refuses it.
             members[name] = value
         }
     }

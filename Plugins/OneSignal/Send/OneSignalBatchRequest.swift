@@ -86,7 +86,8 @@ struct OneSignalOutcomes: Sendable {
 ///
 /// A gateway that starts again, or retries, may group deliveries anew. A different group would be a different request
 /// with another key, and the platform would send twice. Requests of more than one recipient are kept in the gateway's
-/// store before they go out; the key of a single one follows from the delivery.
+/// store before they go out, up to ``slots`` at a time; further ones are in memory only. The key of a single recipient
+/// follows from the delivery.
 actor OneSignalLedger {
     private struct Entry {
         var chunk: OneSignalBatchRequest
@@ -242,7 +243,7 @@ extension OneSignalBatchRequest {
         case .subscriptions: formName = "subscriptions"
         case .users: formName = "users"
         case .tokens(let service): formName = service.rawValue
-        case .audience: return nil  // Of one member, whose key needs no memory.
+        case .audience: return nil  // One member, whose key follows from the delivery.
         }
         let lines = members.map { "\($0.message) \($0.target)" }
         return Array("\(key) \(formName) \(since.millisecondsSince1970)\n\(lines.joined(separator: "\n"))".utf8)

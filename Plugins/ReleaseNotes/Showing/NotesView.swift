@@ -13,7 +13,7 @@ public struct NotesView: Sendable {
         case rtl
     }
 
-    /// On which ground it stands.
+    /// Whether its colours are light or dark.
     @nonexhaustive
     public enum Theme: String, Sendable, CaseIterable {
         /// As the reader's system says; light where there is none to ask.
@@ -38,7 +38,7 @@ public struct NotesView: Sendable {
     public var reviewURL: String?
     /// In which direction it runs.
     public var direction = Direction.auto
-    /// On which ground it stands.
+    /// Whether its colours are light or dark.
     public var theme = Theme.auto
 
     /// Makes a view.

@@ -62,7 +62,7 @@ enum ServiceRejections {
         ),
         .within(500...599, means: .unknown), .others(means: wrongAddress),
     ]
-    /// The rows that a request of one message to one recipient has in the place of those above.
+    /// The rows that replace those above for a request of one message to one recipient.
     private static let singleStatuses: StatusTable<Meaning> = [
         .on(
             413,
@@ -80,7 +80,7 @@ enum ServiceRejections {
         RejectionRule(.account, "wrong_address", .parkBackend, "Check url: nothing there takes batches.")
     )
 
-    /// Returns the meaning of a status other than 200; `isSingle` tells of a request of one message to one recipient.
+    /// Returns the meaning of a status other than 200; `isSingle` marks a request of one message to one recipient.
     static func meaning(of status: Int, isSingle: Bool) -> Meaning {
         if isSingle, let meaning = singleStatuses[status] { return meaning }
         return statuses[status] ?? wrongAddress

@@ -74,8 +74,9 @@ final class WebPushLanes: Sendable {
         }
     }
 
-    /// Records trouble of an origin, and returns its refusal as it concerns that lane alone; nil while no other lane is
-    /// in order, so that the trouble is the whole backend's.
+    /// Records trouble of an origin, and returns the refusal that holds its lane alone.
+    ///
+    /// Nil while no other lane is in order, unless the host is foreign: then the trouble counts as the whole backend's.
     ///
     /// - Parameters:
     ///   - origin: The origin.

@@ -105,8 +105,8 @@ package struct AudiencesAPI: Sendable {
             writer.members(of: count)
             writer.name("cost")
             writer.beginObject()
-            // An index gives the candidates, or each device of the registry is read. Those of other apps are not told
-            // of: their number says how many devices another tenant has, and with which tags.
+            // An index gives the candidates, or each device of the registry is read. Candidates of other apps are not
+            // counted: their number would tell how many devices another tenant has, and with which tags.
             writer.field("reads", plan.sources == nil ? "registry" : "index")
             writer.name("rows")
             writer.integer(Int(clamping: count.evaluated))

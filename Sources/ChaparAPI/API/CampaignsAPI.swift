@@ -80,8 +80,10 @@ package struct CampaignsAPI: Sendable {
         }
     }
 
-    /// Answers with campaigns, the newest first, one page at a time; without their counts, which take a look at each
-    /// delivery, and for the same reason without the states of large ones that are over.
+    /// Answers with a page of campaigns, the newest first.
+    ///
+    /// Counts are left out, since they take a read of each delivery; so are the states of large campaigns that are
+    /// over.
     package func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])
         let limit = try scope.number("limit", in: 1...Self.largestPage, default: Self.pageSize)
@@ -132,7 +134,7 @@ package struct CampaignsAPI: Sendable {
 
     // MARK: Changing
 
-    /// Pauses a campaign, or lets it go on; one that is so already is no mistake.
+    /// Pauses a campaign, or lets it go on; one that is already so is no mistake.
     package func pause(
         _ request: Request,
         _ id: Substring,

@@ -518,7 +518,7 @@ package struct DeadLetterAPI: Sendable {
         // A resend is a message of its own: what its campaign becomes, such as cancelled, is not about it.
         record.partOf = nil
         record.resendOf = DeliveryPlace(notification: found.shownID, index: Int(clamping: found.shownPlace))
-        // It goes on with the trace of what it sends again; the trace of this request is a link.
+        // The new message continues the trace of the message that it repeats; the trace of this request is a link.
         record.trace = found.record.trace?.child(of: found.shownID) ?? state.tracing.context(trace)
         let id = state.store.makeID(recipients: 1)
         let time = reading.wall(accepted)

@@ -369,7 +369,7 @@ package final class DeviceEventsAPI: Sendable {
             // A caller that knows or guesses an id must not mark another device's message as opened.
             let isFor = { @Sendable (delivery: ReceivedDelivery) in Self.canBe(device, delivery.recipient) }
             return ReceiptEntry(address.receipt, state: state, logEntry: logEntry, isFor: isFor) { delivery in
-                // By its backend a webhook knows the app.
+                // Webhooks find the app by the backend.
                 let sender = delivery.backend.isEmpty ? backend : delivery.backend
                 return EventJSON.received(delivery, changesState: true, backend: sender, logEntry: logEntry, at: now)
             }

@@ -255,7 +255,8 @@ package struct ModulesAPI: Sendable {
                     open = rest
                     let left = ContinuousClock.now.duration(to: end)
                     guard !open.isEmpty, left > .zero, !state.isDraining else { break }
-                    // Longer from time to time: what ends at once is told at once, and what takes long costs little.
+                    // Each pause is longer than the one before: a delivery that ends at once is answered at once, and a
+                    // long wait costs few reads.
                     guard (try? await Task.sleep(for: min(pause, left))) != nil else { break }
                     pause = min(pause * 3 / 2, .milliseconds(250))
                 }

@@ -80,7 +80,7 @@ package struct NotificationsAPI: AcceptingAPI {
         var campaign: CampaignWrite?
         let accepted: NotificationIntake.Enqueued
         if draft.notification.audienceRequest != nil {
-            // A test that is right is no audience any more.
+            // A valid test names its devices instead of an audience: one that is still an audience has mistakes.
             guard draft.notification.campaign.test == nil else { throw Problem(issues) }
             guard let (new, answer) = intake.checkCampaign(draft.notification, body, &issues) else {
                 throw Problem(issues)

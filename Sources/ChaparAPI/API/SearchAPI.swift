@@ -326,7 +326,7 @@ package struct SearchAPI: Sendable {
         }
     }
 
-    /// Takes one delivery of each campaign: those of the notifications that its windows made are one for its sender.
+    /// Takes one delivery of each campaign: for its sender the notifications that its windows made are one.
     ///
     /// A filter that chooses no deliveries finds it by the first of them; any other by the newest, on each page that
     /// has one.

@@ -73,7 +73,7 @@ package struct SubscriptionAPI: Sendable {
         var issues = RequestIssues()
         for (_, manager) in backends { for issue in manager.issues(in: change, of: record) { issues.add(issue) } }
         guard issues.isEmpty else { throw Problem(issues) }
-        // What is asked of one platform says nothing of the others.
+        // A change at one platform says nothing about the others.
         if backend == nil { try await note(change.status, of: device) }
         guard !backends.isEmpty else {
             return Response.json { writer in

@@ -4,8 +4,8 @@ package import Hummingbird
 
 /// A route of the API: a method and a path, the required access, and the handler.
 ///
-/// All routes are listed in ``RouteTable/init(_:)-(Handlers)``; routing, scope checks, metrics labels and the security
-/// section of the API's description are derived from that list.
+/// All routes are listed in `GatewayRoutes.swift` of ChaparServer; routing, scope checks, metrics labels and the
+/// security section of the API's description are derived from that list.
 package struct Route: Sendable {
     /// A function that answers a request; `values` are the variable steps of its path, still encoded.
     package typealias Handler =

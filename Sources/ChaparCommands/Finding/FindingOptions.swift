@@ -146,9 +146,10 @@ struct FoundPages {
         return lines
     }
 
-    /// Returns a time for --until that leaves out nothing of what was accepted at a time; nil for what is no time.
+    /// Returns a time for --until that still includes everything accepted at the given time; nil for a text that is no
+    /// time.
     ///
-    /// `until` leaves out what was accepted at it, and a page may end within a notification.
+    /// `until` excludes what was accepted at that very time, and a page may end within a notification.
     static func until(_ lookedBackTo: String) -> String? {
         RFC3339.parse(lookedBackTo).map { RFC3339.string($0.addingTimeInterval(0.001_5)) }
     }

@@ -48,7 +48,7 @@ struct CampaignSending {
         await client.close()
     }
 
-    /// Follows a test, and prints what became of each of its devices.
+    /// Follows a test, and prints the result for each of its devices.
     private func follow(test id: String) async throws -> SendTally {
         let tally = SendTally()
         let sender = GatewaySender(client, maximumWait: .milliseconds(clamping: wait * 1_000))

@@ -13,7 +13,7 @@ final class PreviewTransport: PlayedTransport {
         var credentials: [String]
     }
 
-    /// The calls in order, and the last one that was shown for want of a mark.
+    /// The calls in order, and the last one that was shown because no call carried the message's id or recipient.
     private let state = Mutex((calls: [Taken](), last: Taken?.none))
 
     func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {

@@ -155,7 +155,7 @@ public struct BackendRegistry: Sendable {
         return factories.first { $0.kind.rawValue == kind }
     }
 
-    /// Returns the kind that a word means which is none: one that has it among its other names, or the nearest.
+    /// Returns the kind that an unknown word means: the one with that word among its other names, or the nearest.
     package func nearestKind(to word: String) -> String? {
         let other = factories.first { Suggestion.same(as: word, among: $0.otherNames) != nil }
         return other?.kind.rawValue ?? Suggestion.nearest(to: word, among: factories.map(\.kind.rawValue))

@@ -205,8 +205,9 @@ extension PushBackend {
     /// Deletes nothing.
     public func forget(device: String?) async throws(PushError) {}
 
-    /// Checks what can be checked before a notification is sent from code: as ``check(_:for:)``, and that it has no
-    /// time to send that nothing would keep.
+    /// Checks what can be checked before a notification is sent from code.
+    ///
+    /// Does the same as ``check(_:for:)``, and finds fault with a time to send until which nothing would keep it.
     public func check(_ notification: PushNotification, to recipient: Recipient) -> PayloadCheck {
         var result = check(notification, for: recipient.form)
         if let finding = schedulingFault(of: notification) { result.faults.append(finding) }

@@ -54,7 +54,7 @@ public enum TokenKind: Hashable, Sendable {
     }
 
     /// Whether its tokens expire by themselves within hours, so that many dead ones are no sign of trouble: those of
-    /// Live Activities.
+    /// running Live Activities.
     public var isShortLived: Bool {
         if case .liveActivityUpdate = self { true } else { false }
     }

@@ -17,7 +17,7 @@ extension EventJSON {
         writer.field("outcome", "receipt")
         writer.field("reason", receipt.reason)
         writer.field("detail", receipt.detail)
-        // By this a delivery for which other backends take over is no longer one that a platform has.
+        // `AttemptLog.isAccepted` reads this: after it no platform has the delivery, so the next backend may take over.
         if receipt.event == .failed { writer.field("state", DeliveryState.failed.rawValue) }
         writer.endObject()
         return writer.bytes
@@ -33,7 +33,7 @@ extension EventJSON {
     ) -> [UInt8] {
         var writer = JSONWriter(capacity: 384)
         writer.beginObject()
-        // One that waits for another report has not changed its state.
+        // A delivery that waits for another report has not changed its state.
         let isEnd = changesState && delivery.state.isFinal
         begin(&writer, "delivery." + (isEnd ? delivery.state.rawValue : "receipt"), time)
         writer.field("notification", delivery.shownID.description)

@@ -84,7 +84,7 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
-    /// Counts spans by what became of them.
+    /// Counts spans by their outcome.
     func countSpans(_ outcome: String, _ amount: Int) { count(.spans, [outcome], amount) }
 
     /// Counts notices of backends that were lost, because there were too many or the store failed.

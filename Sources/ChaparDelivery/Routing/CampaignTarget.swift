@@ -46,7 +46,7 @@ package struct CampaignTarget: Sendable, Hashable {
         else { return nil }
         self.audience = read
         backends = value["backends"]?.arrayValue?.compactMap(\.stringValue)
-        // One of an older program: of its segments those with lists are known.
+        // An older program stored no segments: only those with lists, which stay in the rule, are known.
         segments = value["segments"]?.arrayValue?.compactMap(\.stringValue) ?? read.rule.segments
         if let name = value["backend"]?.stringValue {
             choice = .backend(name)

@@ -23,15 +23,16 @@ package final class CampaignDirectory: Sendable {
         var isPaused: Bool
         var isCancelled: Bool
         var pausedAt: Date?
-        /// The audience with a rule that holds for every device: what else is added outside the caller's rule.
+        /// The campaign's audience with a rule that holds for every device: it checks all that is not in the caller's
+        /// rule.
         var check: Audience?
         var readAt: Date
     }
 
-    /// The time for which what was read is believed, in seconds.
+    /// The time, in seconds, for which a reading of a campaign is used.
     private static let trust: TimeInterval = 1
-    /// The longest time for which a delivery of a paused campaign is put off, in seconds: so long may it wait after the
-    /// campaign goes on.
+    /// The longest time, in seconds, for which a delivery of a paused campaign is put off: it may wait this long after
+    /// the campaign goes on.
     static let longestPause: TimeInterval = 60
 
     private let campaigns: (any CampaignStore)?
@@ -51,7 +52,7 @@ package final class CampaignDirectory: Sendable {
         self.time = time
     }
 
-    /// Replaces what is known by the campaigns that are not over.
+    /// Replaces the known campaigns with the open ones.
     package func replace(by open: [Campaign]) {
         let now = time.steady
         known.withLock { known in
@@ -86,7 +87,7 @@ package final class CampaignDirectory: Sendable {
         )
     }
 
-    /// The deliveries of campaigns among those of a claim that may not be sent now, and the devices of the others.
+    /// The decisions about the campaign deliveries of a claim, and the devices that were read for them.
     struct Look: Sendable {
         /// The treatment of the deliveries that may not be sent now, by their numbers.
         var decisions: [Int64: Decision] = [:]
@@ -94,8 +95,7 @@ package final class CampaignDirectory: Sendable {
         var devices: [String: Device] = [:]
     }
 
-    /// Looks at the deliveries of campaigns among those of a claim, and at their devices again: the fan-out saw them
-    /// some time ago.
+    /// Checks the campaign deliveries of a claim, and reads their devices again: the fan-out read them some time ago.
     func look(at claims: [ClaimedDelivery]) async throws(StoreError) -> Look {
         var ids: Set<Int64> = []
         for claim in claims { if let part = claim.head.record.partOf { ids.insert(part.campaign) } }
@@ -123,7 +123,7 @@ package final class CampaignDirectory: Sendable {
         let subjects = try await audiences.subjects(Set(left.map(\.device)).sorted())
         look.devices = subjects.mapValues(\.device)
         for (delivery, device, check) in left {
-            // One that is gone has no token, which the worker finds by itself.
+            // For a device that is gone the worker finds no token.
             guard let subject = subjects[device], case .skipped(let cause) = check.verdict(subject) else { continue }
             // The token's kind is the worker's choice: a voip message needs another one than an audience's.
             if cause != .noToken { look.decisions[delivery] = .end(reason: cause.rawValue) }
@@ -148,8 +148,10 @@ package final class CampaignDirectory: Sendable {
         return read
     }
 
-    /// Returns what may happen now: a pause puts off for as long as it has lasted, so that a short one ends at once and
-    /// a long one costs little.
+    /// Returns what may happen now.
+    ///
+    /// A delivery is put off for as long as the pause has lasted so far: after a short pause it goes out soon, and a
+    /// long pause costs little.
     private static func permission(_ known: Known?, at now: Date) -> Permission {
         guard let known else { return .send }
         if known.isCancelled { return .end }

@@ -73,8 +73,8 @@ package final class OutboxOutcomes: Sendable {
 
     /// Reports the outcome of an operation to the callers that wait for it.
     ///
-    /// If none waits here, one of another gateway may: all gateways are told of operations that a caller can wait for,
-    /// as long as it can.
+    /// If none waits here, a caller of another gateway may. So the outcome is sent to all gateways for as long as a
+    /// caller can wait for it.
     func report(_ operation: OutboxEntry, _ outcome: OperationOutcome, at now: Date) {
         troubles.ends(operation.id)
         guard !take(operation.id, outcome), let nodes else { return }

@@ -33,7 +33,7 @@ package struct TraceSpan: Sendable {
     package var attributes: [(name: String, value: Value)]
     /// The reason of a failure; nil for a span that did not fail.
     package var failure: String?
-    /// A place in another trace that has to do with it.
+    /// The context of a related span in another trace.
     package var link: TraceContext?
 
     /// Makes a span; without an id it gets a random one.

@@ -91,8 +91,8 @@ struct WebhookSource {
 
     /// Returns the end of a notification when this is the end of its last delivery.
     ///
-    /// A notification with open deliveries is looked up again after that many ends: none of them can be the last one
-    /// before.
+    /// A notification with open deliveries is looked up again only after as many ends as it had open deliveries: none
+    /// before can be the last.
     private mutating func end(
         _ event: StoredEvent,
         _ object: JSONObject,
@@ -112,7 +112,7 @@ struct WebhookSource {
             if open.count >= Self.maximumNotifications { open.removeAll() }
             open[id] = waiting
         }
-        // A campaign makes more deliveries, and says its end itself.
+        // A campaign may still make deliveries, and has its own event for its end.
         guard waiting == 0, try await campaign(id) == nil else { return nil }
         return WebhookEvent(event, object, ending: notification, app: own)
     }

@@ -5,7 +5,9 @@ internal import ChaparQueue
 
 /// Disables an endpoint that takes nothing any more, and begins again when it is enabled.
 extension WebhookWorker {
-    /// Returns whether the endpoint gets anything; of one that was enabled again it notes the events in between.
+    /// Returns whether the endpoint gets anything.
+    ///
+    /// When it was enabled again, notes the events in between for a recovery.
     mutating func isStarting() async throws(StoreError) -> Bool {
         guard settings.isEnabled else {
             if memory.disabled?.reason != .operator {

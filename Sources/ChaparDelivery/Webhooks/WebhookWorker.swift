@@ -116,8 +116,8 @@ struct WebhookWorker {
     /// The time when the next stored message is due; nil when none is, or all that are due are in progress.
     var nextDue: Date?
     var isDueStale = true
-    /// The time before which the last attempt of a message must lie to be sent now, since the endpoint takes messages
-    /// again.
+    /// Set once the endpoint takes messages again: a stored message whose last attempt was before this time is sent
+    /// now.
     var hurry: Date?
 
     // The endpoint.

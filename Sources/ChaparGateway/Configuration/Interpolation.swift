@@ -113,7 +113,7 @@ struct Interpolation {
     /// The prefix of issues about failed replacements while they are in the report.
     static let prefix = "\u{1}"
 
-    /// Whether a fix has a word of an inserted value, of which a part would be shown.
+    /// Whether a fix contains a word of an inserted value, and would so show a part of it.
     private func tells(partOf via: String?, _ fix: String) -> Bool {
         guard let via else { return false }
         let words = fix.split { !$0.isLetter && !$0.isNumber }.filter { $0.count >= 3 }

@@ -169,7 +169,8 @@ struct RouteReader {
         return (Escalation(step: backends.count, after: after, unless: unless, maximumPerDay: limit), next)
     }
 
-    /// Refuses a backend before the take-over whose deliveries nothing reports as wanted: all would go on to the next.
+    /// Refuses a backend before the take-over when nothing can report its deliveries in the wanted way: every delivery
+    /// would go on to the next.
     private func check(_ name: String, reports wanted: Escalation.Report, _ use: ConfigSection) {
         let app = apps[name] ?? .default
         switch (reports[name], wanted) {

@@ -8,8 +8,8 @@ package enum UTF16Form: String, Sendable {
     /// The number of bytes whose zeros are counted.
     private static let examined = 4_096
 
-    /// Tells the form of a text by its beginning: by its byte order mark, else by the place of the zero bytes beside
-    /// Latin letters; nil for text that is not UTF-16.
+    /// Recognizes the form of a text by its beginning: by its byte order mark, else by the place of the zero bytes
+    /// beside Latin letters; nil for text that is not UTF-16.
     ///
     /// `iconv -f UTF-16` takes text without a mark for that of the machine's own order, so the order must be named.
     package init?(of beginning: some Collection<UInt8>) {

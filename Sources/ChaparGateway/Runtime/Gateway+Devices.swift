@@ -66,7 +66,7 @@ public struct DeviceRegistration: Sendable, Hashable {
     public var app: AppName?
     /// The user it belongs to.
     public var user: String?
-    /// `ios`, `android`, `harmony` or `web`; by default the one that its tokens agree on.
+    /// `ios`, `android`, `harmony`, `web`, or `x-` and a name of your own; by default the one that its tokens agree on.
     public var platform: String?
     /// Its tokens, one of each service and kind.
     public var tokens: [Token]

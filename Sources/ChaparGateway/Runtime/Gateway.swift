@@ -92,7 +92,8 @@ public final class Gateway: Service {
         }
     }
 
-    /// Closes a store that fails once the time is over, which ends the wait for it; nothing is written after that.
+    /// Closes the store once the time of the shutdown is over, which ends the wait for its writes; nothing is written
+    /// after that.
     ///
     /// Deliveries whose outcomes it did not take are known as claimed at the next start.
     private func closeStoreWhenLate() async {

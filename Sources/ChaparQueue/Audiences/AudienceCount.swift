@@ -37,8 +37,7 @@ package struct AudienceCounter: Sendable {
     package static let mostSamples = 100
     /// The device numbers of one sample.
     ///
-    /// A hundred samples of this size estimate a rule that matches 1 % of the devices
-    /// with a standard error of 3 %.
+    /// A hundred samples of this size estimate a rule that matches 1 % of the devices with a standard error of 3 %.
     package static let sampleSpan: Int64 = 1_000
     /// The device numbers of all samples of an estimate.
     private static let sampledSpan = sampleSpan.multiplied(clamping: Int64(mostSamples))

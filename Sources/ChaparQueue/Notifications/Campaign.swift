@@ -73,7 +73,7 @@ public struct Campaign: Sendable, Hashable {
     public var credit: PaceCredit?
     /// Its phase.
     public var phase = Phase.running
-    /// Whether all of its work is over: nothing of it waits.
+    /// The time when it was over and none of its deliveries waited any more; nil before.
     public var endedAt: Date?
     /// Whether it is paused.
     public var isPaused = false
@@ -198,8 +198,8 @@ extension Campaign {
         return rates.min()
     }
 
-    /// About how many deliveries are still to be made: by the estimate, and once that many are made by the density of
-    /// the audience so far.
+    /// About how many deliveries are still to be made: by the estimate, or, once more were made, by the density of the
+    /// audience so far.
     private var expectedRest: Double {
         guard let bound else { return 1 }
         if let expected, expected > reached {
@@ -269,7 +269,7 @@ extension Campaign {
         lease = nil
     }
 
-    /// Pauses it, or lets it go on; returns false when it is over, or is as it is to be.
+    /// Pauses it, or lets it go on; returns false when it is over, or already so.
     package mutating func pause(_ pauses: Bool, at now: Date, reason: String? = nil) -> Bool {
         guard endedAt == nil, phase == .running, isPaused != pauses else { return false }
         setCredit(at: now)

@@ -98,8 +98,9 @@ extension NotificationStore {
         return try await enqueue(batch) == .accepted
     }
 
-    /// Changes a campaign as `change` does to what it is now; `change` may be called again, and says whether it changed
-    /// anything.
+    /// Changes the present form of a campaign by `change`, which returns whether it changed anything.
+    ///
+    /// `change` may be called more than once.
     ///
     /// - Returns: The campaign as it is now, and whether it was changed; nil when there is none.
     package func changeCampaign(

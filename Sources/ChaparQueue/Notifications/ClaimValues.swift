@@ -166,7 +166,7 @@ public struct Resolution: Sendable {
     public var event: [UInt8]?
     /// The address by which the platform's later receipt finds the delivery; nil when none is expected.
     ///
-    /// Also of one that waits for a report before other backends take over. A delivery gets one at most.
+    /// A delivery that waits for a report before other backends take over has one, too. A delivery gets one at most.
     public var receipt: ReceiptAddress?
 
     /// Makes a resolution of a claim.

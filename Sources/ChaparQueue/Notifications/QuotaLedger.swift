@@ -4,8 +4,8 @@ public import ChaparCore
 /// A store that several gateways share, in which they count their messages against common quotas.
 ///
 /// Each backend with a ``ChaparCore/Pacing`` has a quota. A gateway reserves a slice of it, sends without asking until
-/// that is used up, and returns what it does not use. Gateways with different pacing for one quota share what is left
-/// as a part of the whole, and each request is computed by its own pacing: the latest request's applies.
+/// that is used up, and returns what it does not use. Gateways may have different pacing for one quota: its level is
+/// kept as a part of the whole, and each request is computed with the request's own pacing.
 public protocol QuotaLedger: Sendable {
     /// Returns unused messages of a gateway and reserves more for it, in one atomic step.
     ///

@@ -1,7 +1,7 @@
 /// The place of a notification in its campaign.
 ///
-/// The fan-out of a campaign writes a notification for each window of its audience. What is told about a delivery of
-/// such a part names the campaign, which its sender knows, and the delivery's place there.
+/// The fan-out of a campaign writes a notification for each window of its audience. Events and answers about a delivery
+/// of such a part name the campaign, which its sender knows, and the delivery's place there.
 public struct CampaignPart: Sendable, Hashable {
     /// The number of the campaign.
     public var campaign: Int64

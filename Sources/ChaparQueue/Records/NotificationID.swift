@@ -3,7 +3,7 @@ internal import ChaparCore
 
 /// The id of an accepted notification: sortable by time, unique in a store, 13 characters in the API.
 ///
-/// It has 42 bits of milliseconds since 2024 and 21 bits of counter. The deliveries of a notification are numbered from
+/// It has 41 bits of milliseconds since 2024 and 21 bits of counter. The deliveries of a notification are numbered from
 /// its own number on: the first delivery has the same number as the notification.
 public struct NotificationID: RawRepresentable, Hashable, Comparable, Sendable, CustomStringConvertible {
     /// The number, the primary key in a store.

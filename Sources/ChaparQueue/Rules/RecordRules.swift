@@ -146,10 +146,10 @@ package enum RecordRules {
         mayHaveBeenSent ? .unknown : .cancelled
     }
 
-    /// Returns the state in which a withdrawn delivery really ends, of what the other rules say.
+    /// Returns the state in which a withdrawn delivery ends; `state` is the one by the other rules.
     ///
-    /// One that a platform has taken, and that waits for a report before other backends take over, ends as accepted.
-    /// `log` has its attempts, `attempt` is the one that is recorded now.
+    /// A delivery that a platform has accepted, and that waits for a report before other backends take over, ends as
+    /// accepted. `log` has its attempts, `attempt` is the one that is recorded now.
     package static func withdrawn(_ state: DeliveryState, _ log: [UInt8], _ attempt: [UInt8]? = nil) -> DeliveryState {
         guard state == .unknown else { return state }
         let isAccepted = AttemptLog.isAccepted(log) || attempt.map { AttemptLog.isAccepted($0) } ?? false

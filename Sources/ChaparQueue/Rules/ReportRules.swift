@@ -68,7 +68,7 @@ extension ClaimedDelivery {
 }
 
 extension ReceivedDelivery {
-    /// Makes the value for a delivery that has not ended, as a report is told about it.
+    /// Makes the value of a delivery that has not ended, for the result of a report.
     package init(_ claim: ClaimedDelivery, state: DeliveryState) {
         self.init(
             id: claim.id,

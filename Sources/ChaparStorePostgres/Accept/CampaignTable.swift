@@ -83,7 +83,9 @@ enum CampaignTable {
         return true
     }
 
-    /// Removes campaigns that were over before a time, with the list of their parts, which are removed by themselves.
+    /// Removes up to ten campaigns that ended before a time, with their lists of parts.
+    ///
+    /// Other upkeep removes the parts' notifications.
     static func forget(before: Int64, _ db: isolated PostgresConnection) throws(PostgresError) {
         try db.run(
             """

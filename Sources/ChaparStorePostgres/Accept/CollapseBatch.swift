@@ -3,11 +3,11 @@ internal import ChaparComposition
 internal import ChaparCore
 internal import ChaparQueue
 
-/// New notifications of which none may replace another, so that one statement inserts them.
+/// New notifications that have no collapse key in common, so that one statement can insert them.
 ///
-/// Of a caller's deliveries to one recipient with the same collapse ID at most one waits at a backend, and at most one
-/// is claimed. A new one ends those that wait, and waits (`owner` 0) for one that is claimed. The key in the table does
-/// not include the caller: a rival's caller is read from its notification.
+/// A caller has at most one waiting and one claimed delivery for each backend, recipient and collapse ID. A new
+/// delivery ends the waiting one, and itself waits (`owner` 0) while another is claimed. The key in the table does not
+/// include the caller: a rival's caller is read from its notification.
 struct CollapseBatch {
     private var notifications: [NewNotification] = []
     private var keys: Set<Int64> = []
@@ -69,8 +69,9 @@ struct CollapseBatch {
         try EndedDelivery.write(ended, now: core.now, db)
     }
 
-    /// Returns a key space apart from other locks of the store, and from those of other schemas, which are other
-    /// stores.
+    /// Returns the upper half of the keys of these advisory locks.
+    ///
+    /// It differs from that of the store's other locks, and from that of other schemas, which are other stores.
     static func lockSpace(_ schema: String) -> Int64 {
         // The name for the default schema is the one of older versions, which may run beside this one.
         let name = schema == "chapar" ? "collapse ids" : "collapse ids of \(schema)"

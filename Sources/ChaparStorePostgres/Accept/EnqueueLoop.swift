@@ -48,8 +48,7 @@ struct EnqueueLoop {
         answers.send()
     }
 
-    /// Returns the requests for which there is room beside what waits and beside each other; adds the answers of the
-    /// others.
+    /// Returns the requests that fit into the queue together; adds a refusal to the answers for each of the others.
     private func admitted(_ all: [EnqueueRequest], _ answers: inout EnqueueAnswers) async -> [EnqueueRequest] {
         let bound = core.options.maximumWaiting
         await recount(of: all.reduce(0) { $0 + $1.batch.deliveries })
@@ -82,14 +81,14 @@ struct EnqueueLoop {
         return requests
     }
 
-    /// Counts again how much waits, where requests may be refused only because it is unknown what other nodes have
-    /// accepted.
+    /// Counts the waiting deliveries again when requests might be refused only because it is unknown what other nodes
+    /// have accepted since the last count.
     private func recount(of more: Int) async {
         let bound = Int64(core.options.maximumWaiting)
         let (known, most) = core.waitingCount.withLock { ($0.known, $0.most) }
         guard most > known, known < bound, most.adding(clamping: Int64(more)) > bound else { return }
-        // After a new connection the count would take long. One that fails leaves the known count in force; the keeper
-        // reports an outage.
+        // On a connection that was just opened the count would take long. When the count fails, the known one stays in
+        // force; the keeper reports an outage.
         guard !core.keeper.isNew.load(ordering: .acquiring) else { return }
         try? await WaitingEstimate(core).refresh()
     }
@@ -212,7 +211,7 @@ struct EnqueueLoop {
         if !rows.events.isEmpty { core.noteEvents() }
     }
 
-    /// Takes back the assignments of a transaction that did not take place, or of which that is unknown.
+    /// Takes back the assignments of a transaction that failed, or whose commit is uncertain.
     private func giveBack(_ assignments: [EnqueueRows.Assignment], after error: PostgresError) {
         for assignment in assignments { core.inHand.remove(assignment.claims) }
         if case .broken = error, assignments.contains(where: { !$0.claims.isEmpty }) { core.unknownClaims.note() }

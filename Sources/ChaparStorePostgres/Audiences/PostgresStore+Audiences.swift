@@ -117,8 +117,8 @@ extension PostgresStore: AudienceStore {
 
 /// The statement that reads the candidates of a window.
 ///
-/// The bounds stand in each source: the server carries a lower bound from one side of a join to no other, and a window
-/// would read the whole rest of each source.
+/// Each source repeats the bounds. The server does not pass a lower bound from one side of a join to the other: without
+/// the repetition a window would read the whole rest of each source.
 struct WindowSearch: Sendable {
     /// The statement; $1 and $2: the bounds, $3: the most candidates.
     let sql: String

@@ -5,11 +5,11 @@ internal import ChaparQueue
 
 /// Claims due deliveries for the calls that wait: one statement for up to ``ClaimWaiters/mostBackends`` backends.
 struct ClaimLoop {
-    /// The number of a backend's deliveries of which one is of normal priority, while both priorities wait.
+    /// While both priorities of a backend wait, one of this many deliveries is of normal priority.
     private static let normalShare = 10
 
     let core: StoreCore
-    /// The unused share of each backend's normal priority, in tenths of deliveries.
+    /// The share that each backend's normal priority has not used yet, in tenths of a delivery.
     private var credits: [String: Int] = [:]
     private var marks = ClaimMarks()
     /// The steady time of the last search.

@@ -56,7 +56,8 @@ struct ClaimMarks {
         marks = marks.mapValues { min($0, ClaimPlace(due: now.subtracting(clamping: Self.slack), id: 0)) }
     }
 
-    /// Moves marks back behind these claims, which were made before them, where there are more.
+    /// Moves the marks of these claims' flows back to the last of the claims, which were due before the marks: more may
+    /// wait there.
     mutating func lower(_ claimed: [Claim]) {
         var last: [Int64: ClaimPlace] = [:]
         for claim in claimed { last[claim.flow] = max(last[claim.flow] ?? .first, claim.place) }

@@ -184,8 +184,9 @@ final class ClaimWaiters: Sendable {
         }
     }
 
-    /// Records that a search at a backend left some that are due: the next call gets a search as well, unless this one
-    /// was for it.
+    /// Records that more was due at a backend than a search claimed.
+    ///
+    /// The next call gets a search as well, unless this search was made ahead of that call.
     ///
     /// - Parameters:
     ///   - backend: The backend.
@@ -204,7 +205,8 @@ final class ClaimWaiters: Sendable {
     /// Returns a backend at which to claim ahead of its next call, and the amount to claim.
     ///
     /// The last search claimed at least ``PrefetchedClaims/least`` and left some that are due, nothing is prefetched,
-    /// and there is room for as many. So a single worker's next deliveries are claimed while it ends the one before.
+    /// and there is room for as many. So the next deliveries of a single worker are claimed while it works on the
+    /// present ones.
     func takeAhead(at now: ContinuousClock.Instant = .now) -> (backend: String, amount: Amount)? {
         state.withLock { state in
             guard !state.isClosed else { return nil }
@@ -244,7 +246,7 @@ final class ClaimWaiters: Sendable {
         ticket?.continuation.resume(returning: .success([]))
     }
 
-    /// Checks, and resets, whether something may wait at a backend that was due long ago.
+    /// Returns whether something may wait at a backend that was due long ago, and resets that.
     func takeOlder(_ backend: String) -> Bool { state.withLock { $0.older.remove(backend) != nil } }
 
     /// Records that something may be due at a backend, now or at a time; `isOlder` when it may have been due for long.

@@ -34,10 +34,10 @@ struct ClaimedPages: Sendable {
     let next: Int64?
 
     private let owners: Owners
-    /// The places of the table between which it was read, without the second.
+    /// The row positions (`ctid`) between which it was read: from the first up to the second, which is not included.
     private let (from, to): (PostgresValue, PostgresValue)
 
-    /// Reads the range of `pages` pages that begins at a page; `most` of its claims, all where it is nil.
+    /// Reads at most `most` claims, or all when it is nil, in the `pages` pages that begin at `page`.
     init(
         at page: Int64,
         pages: Int64,
@@ -73,7 +73,7 @@ struct ClaimedPages: Sendable {
     /// - Parameters:
     ///   - leases: The claims, as leases by delivery.
     ///   - flags: The flags to set on them.
-    ///   - db: Within a transaction or not.
+    ///   - db: The connection, within a transaction or not.
     /// - Returns: The number of freed claims.
     /// - Throws: ``PostgresError``.
     func free(
@@ -108,7 +108,7 @@ struct ClaimedPages: Sendable {
     ///   - nodes: The nodes whose claims are transferred.
     ///   - node: The new owner; nil for none.
     ///   - flags: The flags to set on them.
-    ///   - db: Within a transaction.
+    ///   - db: The connection, within a transaction.
     /// - Returns: The page for the next call: the same one while there may be more in its range, nil behind the last
     ///   page.
     /// - Throws: ``PostgresError``.

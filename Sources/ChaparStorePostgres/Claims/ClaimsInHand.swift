@@ -22,7 +22,7 @@ final class ClaimsInHand: Sendable {
     /// Adds deliveries that are claimed as they are accepted.
     func add(_ claims: [Claim]) {
         hands.withLock { hands in
-            // An entry that is there has this number already: the server refuses the new delivery, which must not
+            // A delivery that is already there has the same number: the server will refuse the new one, which must not
             // replace it meanwhile.
             for claim in claims where hands[claim.delivery.id] == nil {
                 hands[claim.delivery.id] = Hand(lease: claim.delivery.lease, hasCollapse: claim.collapse != nil)

@@ -3,12 +3,12 @@ internal import ChaparQueue
 /// Deliveries of a backend that this node has claimed before a call of `claim` asked for them: by the statement that
 /// stored them, or ahead of the next call.
 ///
-/// Under load a worker calls again right after the last transaction, and would claim from the table what it could have
-/// been given: by a second statement, which writes each row once more. So deliveries that are accepted here are kept
-/// for later calls, as many as were taken in the last ``span``. And of those that wait in the table, as many as a call
-/// takes are claimed ahead of the next call (`ClaimWaiters.takeAhead`). Both happen only where many are taken. At a
-/// slow platform everything waits in the table, where other nodes find it, a cancellation ends it, and callers take
-/// turns.
+/// Under load a worker calls again right after the last transaction. Without prefetching it would claim the deliveries
+/// of that transaction by a second statement, which writes each row once more. So deliveries that are accepted here are
+/// kept for later calls, as many as were taken in the last ``span``. Deliveries that wait in the table are claimed
+/// ahead of the next call, as many as one call takes (`ClaimWaiters.takeAhead`). Both happen only where many are taken.
+/// At a slow platform everything waits in the table: there other nodes find it, a cancellation ends it, and callers
+/// take turns.
 struct PrefetchedClaims {
     /// The most deliveries that are kept.
     static let largest = 8_000

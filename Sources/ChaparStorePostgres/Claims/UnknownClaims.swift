@@ -7,8 +7,8 @@ internal import Synchronization
 /// It reads the whole table, in ranges of pages and on the reader's connection: no acceptance, claim or record waits
 /// for it.
 final class UnknownClaims: Sendable {
-    /// The longest time after a lost answer in which its commit may still appear: that of a connection that was given
-    /// up while it waited for a standby.
+    /// The longest time after a lost answer in which its commit may still become visible, as when the connection was
+    /// given up while the server waited for a standby.
     private static let longestDoubt = Duration.seconds(3_600)
     /// The pause before the next search when one has failed.
     private static let pause = Duration.seconds(1)
@@ -53,7 +53,7 @@ final class UnknownClaims: Sendable {
             } catch {
                 state.withLock { $0.isWanted = true }
                 core.noteFailure(error)
-                // It ends early when the task is cancelled, and the loop with it.
+                // The sleep ends early when the task is cancelled; then the loop ends too.
                 try? await Task.sleep(for: Self.pause)
             }
         }

@@ -2,8 +2,9 @@ internal import Logging
 internal import ChaparCore
 internal import ChaparQueue
 
-/// Shifts deliveries that are scheduled for a time of day when the wall clock was set, in steps, so that nothing
-/// waits for it however many there are.
+/// Shifts deliveries that are scheduled for a time of day, after the wall clock was set.
+///
+/// It works in steps, so that nothing waits for it, however many deliveries there are.
 ///
 /// The progress is kept in `marks`, by the transaction of each step: any node continues what another has begun.
 struct ClockShift {
@@ -20,8 +21,8 @@ struct ClockShift {
     /// The SQL condition for a shift under way.
     static let underWaySQL = "EXISTS (SELECT FROM chapar.marks WHERE name = '\(Mark.by)')"
 
-    /// Returns the SQL condition on a row of `chapar.nodes` that the clock, as it is now, can have written its lease:
-    /// none is longer than `lease`.
+    /// Returns the SQL condition that the present clock can have written the lease in a row of `chapar.nodes`: no lease
+    /// is longer than `lease`.
     static func canHaveWrittenSQL(_ lease: Duration) -> String {
         "lease_until <= clock_timestamp() + make_interval(secs => \(lease.inSeconds))"
     }
@@ -35,7 +36,7 @@ struct ClockShift {
     /// Records how far the wall clock is ahead from now on, and that waiting deliveries are shifted by the difference,
     /// unless another node has.
     ///
-    /// - Returns: False when an earlier shift is not over, which must end before.
+    /// - Returns: False while an earlier shift is under way, which must end first.
     @discardableResult
     func begin(to ahead: Int64, on connection: PostgresConnection) async throws(PostgresError) -> Bool {
         let lease = core.options.nodeLease
@@ -46,7 +47,7 @@ struct ClockShift {
             guard try !Self.isUnderWay(db) else { return nil }
             try db.run("UPDATE chapar.clock SET ahead = $1", [.integer(ahead)])
             // Shortens the leases of nodes that died before the clock was set back: otherwise they would count as dead
-            // only when it is there again.
+            // only once the clock reaches the end of their leases.
             try db.run(
                 """
                 UPDATE chapar.nodes SET lease_until = lease_until + make_interval(secs => $1::float8)

@@ -2,8 +2,9 @@ internal import ChaparCore
 
 /// Judges by readings of the database's clock whether it was set.
 ///
-/// One node decides this for all, and shifts the time of day (``ClockShift``): a machine that was suspended reads the
-/// same as after a step of the database's clock. Other nodes keep their known time until then.
+/// One node decides for all, and shifts the time of day (``ClockShift``). Any other cannot tell: after its machine was
+/// suspended, a reading looks the same as after a step of the database's clock. Until the decision it keeps its known
+/// time.
 struct ClockWatch {
     /// The reaction to a reading.
     enum Verdict: Equatable {
@@ -26,7 +27,8 @@ struct ClockWatch {
     ///   - isFirst: Whether this node is the one that decides.
     ///   - noted: How far another node has shifted the time of day since this one last followed, in milliseconds.
     ///   - isMoving: Whether an earlier shift is still under way, before which there is no other.
-    ///   - patience: The longest time that other nodes wait for it; then their own machine must have been suspended.
+    ///   - patience: The longest wait for the node that decides; after it, this node's own machine must have been
+    ///     suspended.
     ///   - now: The time of the reading.
     /// - Returns: The reaction.
     mutating func judge(

@@ -17,7 +17,9 @@ final class DatabaseTime: TimeSource {
         var ahead = 0.0
     }
 
-    /// The longest time, in seconds, for which the steady time stands still; instead of more it goes back.
+    /// The longest time, in seconds, for which the steady time stands still.
+    ///
+    /// Instead of standing still for longer, it goes back.
     ///
     /// That happens to a node that was started between a step of the database's clock and the moment when another node
     /// recorded it.

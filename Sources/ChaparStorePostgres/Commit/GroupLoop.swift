@@ -10,8 +10,8 @@ protocol GroupRequest: Sendable {
 
 /// Commits callers' requests: one transaction for all that arrived during the one before.
 ///
-/// A group that met another transaction, or lacks a partition, is committed again. When the server refuses one of
-/// several requests, each is committed alone; but not after a timeout, for which no single request is to blame.
+/// A group that collided with another transaction, or lacks a partition, is committed again. When the server refuses
+/// one of several requests, each is committed alone; but not after a timeout, for which no single request is the cause.
 struct GroupLoop<Request: GroupRequest>: Sendable {
     private static var mostAttempts: Int { 8 }
 

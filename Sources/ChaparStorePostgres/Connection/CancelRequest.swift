@@ -12,7 +12,7 @@ enum CancelRequest {
     private static let most = 16
     private static let underWay = Atomic(0)
 
-    /// Sends a request, then frees it and closes its connection, since a pooler finds the statement by its connection.
+    /// Sends a request, then frees it and closes its connection: a pooler finds the statement by the open connection.
     ///
     /// When too many requests are under way it only frees and closes. The caller must not use either pointer
     /// afterwards.

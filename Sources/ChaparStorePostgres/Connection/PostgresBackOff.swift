@@ -16,7 +16,7 @@ struct PostgresBackOff {
     /// the failure.
     var refusal: String? { ContinuousClock.now < next && (known.map { $0 == openings.count } ?? true) ? message : nil }
 
-    /// Records that an opening failed, or that the server refused a statement on an open connection as it takes no
+    /// Records that an opening failed, or that the server refused a statement on an open connection because it takes no
     /// changes.
     ///
     /// A server that refuses statements can be reached, so an opening of another connection proves nothing about it. If

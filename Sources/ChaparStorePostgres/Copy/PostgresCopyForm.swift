@@ -61,7 +61,7 @@ struct PostgresCopyForm {
             table = "outbox_entries"
             // Leases are not copied: they end with the gateways.
             columns[9] = "CASE WHEN owner IS NOT NULL THEN at ELSE due END"
-            // The pause that a platform asked for does not end: the number of the last lease is negative.
+            // A negative lease marks a pause that the platform asked for: the pause is copied.
             columns[10] = "(coalesce(lease, 0) < 0)::int"
             added[10] = "lease"
             values[10] = "CASE WHEN n.asked <> 0 THEN -1 END"

@@ -44,8 +44,8 @@ final class CallerCounts: Sendable {
         state.withLock { $0.accepted[caller, default: 0] += deliveries }
     }
 
-    /// Returns how many deliveries a caller may have, if each other node has accepted as many since the last count as
-    /// this one.
+    /// Returns the number of a caller's deliveries that have not ended, if each other node has accepted as many since
+    /// the last count as this one.
     func of(_ caller: String, nodes: Int = 1) -> Int { state.withLock { $0.of(caller, nodes) } }
 
     /// Requests a new count when a caller would exceed `bound` by the known count, or when nothing was counted.

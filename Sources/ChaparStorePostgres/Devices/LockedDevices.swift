@@ -37,8 +37,8 @@ enum LockedDevices {
         return try read(rows.integers(), db)
     }
 
-    /// Reads locked devices in a separate statement: one that waits for a lock still sees other tables as they were
-    /// before.
+    /// Reads locked devices in a separate statement: one that waited for a lock still sees other tables as they were
+    /// before its wait.
     private static func read(
         _ numbers: [Int64],
         _ db: isolated PostgresConnection

@@ -4,8 +4,8 @@ internal import ChaparQueue
 /// The event log: rows that each hold the events of one commit, a block.
 ///
 /// A block gets the number of its first event only after its commit, from the next reader. So numbers have no gaps, and
-/// a block whose transaction took long comes after those that were read before it. Its place in the
-/// sequence does not count.
+/// a block whose transaction took long comes after those that were read before it. Its place in the sequence does not
+/// count.
 enum EventLog {
     /// The most blocks of events that one transaction numbers.
     private static let blocksAtOnce = 1_000

@@ -16,8 +16,9 @@ struct NodeLease {
 
     let core: StoreCore
     private var clock = ClockWatch()
-    /// The number under which the clock was last read, if quickly: the next reading under the same number is judged by
-    /// it.
+    /// The node number of the last reading of the clock; nil when that reading took too long.
+    ///
+    /// Only a reading under the same number as the one before is judged.
     private var readAs: Int64?
 
     init(_ core: StoreCore) { self.core = core }
@@ -129,16 +130,16 @@ struct NodeLease {
             return true
         }
         guard !isAlive else { return }
-        core.logger.warning("this node was taken for dead and goes on under a new number")
+        core.logger.warning("other nodes declared this one dead; it continues under a new number")
         try await awaitNodes()
         try await register()
         core.nodeJoined.signal()
     }
 
-    /// Waits for the renewals of other nodes, when no node has a lease that the clock, as it is now, can have written.
+    /// Waits for the renewals of other nodes, when no node has a lease that the present clock can have written.
     ///
-    /// Either the nodes are dead, or the clock was just set, and they know by how much. A wrong time would expire
-    /// waiting deliveries, and a lease of the former time would look like that of a dead node.
+    /// Either the nodes are dead, or the clock was just set, and they know by how much. Without the wait, the wrong
+    /// time would expire waiting deliveries, and leases of the former time would look like those of dead nodes.
     private func awaitNodes() async throws(PostgresError) {
         guard core.databaseTime != nil else { return }
         let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)
@@ -160,7 +161,7 @@ struct NodeLease {
 
     /// Reads the database's clock; when it was set, deliveries scheduled for a time of day are shifted.
     ///
-    /// The node that decides has the lowest number of those whose leases the clock, as it is now, can have written.
+    /// The node that decides has the lowest number of those whose leases the present clock can have written.
     private mutating func readClock() async throws(PostgresError) {
         guard let time = core.databaseTime else {
             core.ahead = try await core.renewer.session { (db) throws(PostgresError) in
@@ -194,7 +195,7 @@ struct NodeLease {
         readAs = isQuick ? number : nil
         let instant = before + before.duration(to: after) / 2
         let known = time.steady(at: instant).millisecondsSince1970
-        // The clock wrote leases as it was before: none is judged until each was renewed by the new time.
+        // The leases were written by the clock before its step: no node is declared dead until each lease was renewed.
         let apart = wall.subtracting(clamping: known)
         if apart.distance(clamping: core.ahead) >= StoreCore.smallestJump { core.leaseHealth.noteGap() }
         let jump = apart.subtracting(clamping: ahead)

@@ -30,7 +30,10 @@ extension PostgresStore {
                 try db.run("DELETE FROM chapar.locks WHERE name = $1 AND holder = $2", [.text(name), .text(holder)])
             }
         } catch {
-            logger.notice("a name is held until its time is over", metadata: ["name": "\(name)", "error": "\(error)"])
+            logger.notice(
+                "a lock could not be released and stays until it expires",
+                metadata: ["name": "\(name)", "error": "\(error)"]
+            )
         }
         return value
     }

@@ -48,7 +48,8 @@ struct DeliveryRow: Sendable {
         RecordRules.withdrawn(RecordRules.withdrawnState(mayHaveBeenSent: mayHaveBeenSent), attemptLog)
     }
 
-    /// Returns the flow of the backend that took the delivery before another one takes over; nil where none did.
+    /// Returns the flow of the backend that accepted the delivery when the next one is to take over; nil when none
+    /// accepted.
     ///
     /// `attempt` is the one that is recorded now.
     func acceptingFlow(_ plan: DeliveryPlan, _ flows: FlowTable, _ attempt: [UInt8]? = nil) -> Int64? {

@@ -10,7 +10,7 @@ struct EndedDelivery: Sendable {
     var receipt: ReceiptAddress?
     /// The collapse key at which others may wait for it; nil without one.
     var collapse: Int64?
-    /// The flow of the backend that took it, where it ended while another one was to take over.
+    /// The flow of the backend that accepted it, when it ended while it waited for the next backend.
     var flow: Int64?
 
     init(_ row: DeliveryRow, _ state: DeliveryState, attempt: [UInt8]? = nil, receipt: ReceiptAddress? = nil) {
@@ -55,8 +55,8 @@ struct EndedDelivery: Sendable {
         ELSE attempt_log || ','::bytea || attempt END
         """
 
-    /// Makes deliveries claimable that waited for another one of their caller with their collapse key, where there is
-    /// none any more.
+    /// Makes deliveries claimable that waited for another one with their collapse key, once no other of their caller is
+    /// claimed or older.
     static func letGo(_ keys: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
         guard !keys.isEmpty else { return }
         try db.run(

@@ -31,7 +31,7 @@ final class FlowTable: Sendable {
         var flows: [Int64: Flow] = [:]
         var ofBackend: [String: [Int64]] = [:]
         var moves: [String: String] = [:]
-        /// The number of the reading that it comes from.
+        /// The number of the reading that filled it: a later reading has a higher one.
         var turn = 0
     }
 

@@ -37,7 +37,7 @@ enum QuotaTable {
         return grant
     }
 
-    /// Removes rows that are equal to a missing one.
+    /// Removes rows that would by now have the values of a new row.
     static func forgetOld(at now: Date, _ db: isolated PostgresConnection) throws(PostgresError) {
         let end = microseconds(now.addingTimeInterval(-longestUse.inSeconds))
         try db.run("DELETE FROM chapar.quotas WHERE filled_at < $1", [.integer(end)])
@@ -112,7 +112,7 @@ extension PostgresStore: QuotaLedger {
         } catch {
             if error != .closed, quotaFailures.isNews() {
                 logger.warning(
-                    "a quota cannot be asked, so nothing is sent beyond what was reserved",
+                    "a quota cannot be reserved, so nothing is sent beyond what was reserved before",
                     metadata: ["quota": "\(quota)", "store.error": "\(error)"]
                 )
             }

@@ -149,7 +149,7 @@ private struct DeliverySearch: Sendable {
 
     /// Takes a delivery; returns whether the search is over.
     private mutating func take(_ delivery: FoundDelivery) -> Bool {
-        // One of a notification that was found already.
+        // It belongs to a notification that was found already.
         guard delivery.delivery.id < before else { return false }
         count += 1
         before = delivery.delivery.id
@@ -170,8 +170,8 @@ private struct DeliverySearch: Sendable {
         case numbers([Int64])
     }
 
-    /// Returns deliveries, the highest number first, of those that are kept; the lowest number that was read, and
-    /// whether it was that of the last.
+    /// Returns the kept deliveries of a part, the highest number first, with the lowest number that was read, and
+    /// whether nothing is left below it.
     private static func deliveries(
         _ part: Part,
         limit: Int,

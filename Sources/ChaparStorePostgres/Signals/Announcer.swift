@@ -4,8 +4,7 @@ internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
 
-/// Notifies other nodes of work for them, and receives their notifications: so they need not wait for their next
-/// search.
+/// Notifies other nodes of work for them, and receives their notifications, so that no node waits for its next search.
 ///
 /// Nothing is lost without it, since each node searches each second as well. Notifications are sent outside of the
 /// transactions that they are about, at most every 50 ms, and not at all while there is one node: PostgreSQL takes a
@@ -140,7 +139,7 @@ final class Announcer: Sendable {
             } catch {
                 // The other nodes search by themselves; notes may be lost.
             }
-            // It ends early when the task is cancelled, and the loop with it.
+            // The sleep ends early when the task is cancelled; then the loop ends too.
             try? await Task.sleep(for: Self.interval)
         }
     }
@@ -189,7 +188,7 @@ final class Announcer: Sendable {
                 }
             } catch {
                 if case .closed = error { return }
-                // It ends early when the task is cancelled, and the loop with it.
+                // The sleep ends early when the task is cancelled; then the loop ends too.
                 try? await Task.sleep(for: .seconds(1))
             }
         }
@@ -202,7 +201,7 @@ final class Announcer: Sendable {
             do throws(PostgresError) {
                 if hasPeers { try await readOnce(over: connection, core) }
             } catch {
-                // The next read is soon.
+                // The next read comes within a second.
             }
             await noted.wait(after: mark, atMost: .seconds(1), SystemTime())
         }

@@ -132,7 +132,7 @@ struct Keeper {
         core.outboxSignals.raise(entriesOf: freed.backends)
         if freed.deliveries > 0 {
             core.logger.notice(
-                "took over what a dead node had claimed",
+                "freed the claims of a dead node",
                 metadata: ["deliveries": .stringConvertible(freed.deliveries)]
             )
             core.stirAll()

@@ -2,7 +2,7 @@ internal import Foundation
 internal import ChaparCore
 internal import ChaparQueue
 
-/// Removes data that is over and old: whole partitions, and idempotency keys in small steps.
+/// Removes data that has ended and is old: whole partitions, and rows such as idempotency keys in small steps.
 struct Removal {
     private static let keysAtOnce: Int64 = 5_000
 

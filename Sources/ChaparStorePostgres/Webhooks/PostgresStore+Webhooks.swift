@@ -29,8 +29,7 @@ private enum WebhookRows {
 
 /// The endpoints of webhooks, of which each gateway sends to those whose lease it holds.
 ///
-/// A lock of the endpoint's row orders a change after a change of its
-/// holder.
+/// A lock of the endpoint's row orders a change after a change of its holder.
 extension PostgresStore: WebhookStore {
     /// Returns all endpoints.
     package func webhooks() async throws(StoreError) -> [StoredWebhook] {

@@ -54,7 +54,7 @@ final class Enqueuing {
         var firstFlow: Flow?
         try batch.notifications.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
-            for index in all.indices {  // Without copies.
+            for index in all.indices {  // By index, so that none is copied.
                 let flow = try insert(first + index)
                 if index == 0 { firstFlow = flow }
             }
@@ -164,8 +164,9 @@ final class Enqueuing {
         return first.flow
     }
 
-    /// Stores the one delivery of a notification that comes after others which are on disk only, so that nothing of it
-    /// stays in memory; does nothing and returns false in other cases.
+    /// Stores the single delivery of a notification on disk only, when it comes after others that are on disk only.
+    ///
+    /// Otherwise it does nothing and returns false.
     private func insertBehind(_ flow: Flow, _ new: UnsafePointer<NewNotification>) throws(StoreError) -> Bool {
         let accepted = new.pointee.record.acceptedAt.millisecondsSince1970
         let scheduled = new.pointee.dueAt?.millisecondsSince1970
@@ -282,7 +283,8 @@ private struct KeyStatements {
     }
 }
 
-/// Properties of a notification that is not copied: a call of its own properties through the pointer copies it first.
+/// Properties of a notification that is not copied: its own properties, called through the pointer, would copy it
+/// first.
 extension UnsafePointer<NewNotification> {
     fileprivate var isUrgent: Bool {
         NewNotification.isUrgent(pointee.notification.priority, partOf: pointee.record.partOf)

@@ -82,8 +82,8 @@ extension SQLiteStore: AudienceStore {
     /// Returns subjects with a label.
     package func members(of label: String, after id: String?, limit: Int) async throws(StoreError) -> [String] {
         try await readLabels { (connection) throws(StoreError) in
-            // The devices of a label are in the order of numbers, and a position is an id: a device that is gone would
-            // be no position.
+            // Sorted by id, though the index has a label's devices in the order of numbers: a page begins after an id,
+            // and the number of a device that is gone is not known.
             let rows = try SQLStatement(
                 connection,
                 AudienceLabel.isOfDevice(label)

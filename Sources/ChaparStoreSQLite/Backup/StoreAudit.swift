@@ -214,7 +214,7 @@ enum StoreAudit {
         let pages = try db.statement("PRAGMA integrity_check(3)")
         var findings: [String] = []
         while try pages.next() { findings.append(try pages.text(0)) }
-        // Of values of another type the rows tell more, below.
+        // Values of another type are reported by the rows, below, which say more.
         let types = findings.filter { $0.wholeMatch(of: #/non-\w+ value in .*/#) != nil }
         guard types == findings || findings == ["ok"] else {
             throw StoreError.damaged(findings.joined(separator: "; "))

@@ -120,7 +120,8 @@ package struct StoreRestore: Sendable {
         }
     }
 
-    /// Gives the existing database another name, which is returned; it keeps its own until the new one takes that.
+    /// Gives the existing database another name, and returns that; until the new database takes its place, the old one
+    /// has both names.
     private func moveAside(_ now: Date) throws(StoreFileError) -> String? {
         guard access(target, F_OK) == 0 else { return nil }
         try foldLog()

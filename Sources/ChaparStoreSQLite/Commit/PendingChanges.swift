@@ -42,7 +42,7 @@ struct PendingChanges {
         }
     }
 
-    /// The codes of states, of which the last is 7 (``DeliveryState/code``).
+    /// The number of codes of states, of which the highest is 7 (``DeliveryState/code``).
     private static let states = 8
 
     /// Counts a delivery that ended.

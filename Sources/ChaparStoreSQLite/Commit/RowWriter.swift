@@ -124,7 +124,7 @@ final class RowWriter {
     /// Whether a new notification to one recipient is staged without a row: it is due now, and stays in memory until it
     /// is claimed.
     ///
-    /// It is not asked for notifications with a collapse ID: those are searched for among the rows.
+    /// Callers ask it for no notification with a collapse ID: rivals are searched for among the rows.
     func staysInMemory(_ flow: Flow, due: Int64, bytes: Int) -> Bool {
         due <= transaction.now && !transaction.pending.readsAgain
             && flow.hasCapacity(for: transaction.pending.effects.count + 1, bytes: transaction.pending.bytes + bytes)

@@ -65,7 +65,7 @@ package final class SQLiteCopyStore: CopyStore {
         try await use { (db) throws(StoreError) in
             let form = SQLiteCopyForm(kind)
             var sql = "SELECT count(*) FROM \(form.source) WHERE \(form.filter)"
-            // A block has up to 256 deliveries.
+            // About 100 for each block of the archive, which has up to 256 deliveries.
             if kind.hasArchive { sql = "SELECT (\(sql)) + 100 * (SELECT count(*) FROM archive)" }
             let rows = try SQLStatement(db, sql)
             defer { rows.reset() }

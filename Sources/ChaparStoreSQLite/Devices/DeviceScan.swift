@@ -44,8 +44,8 @@ struct DeviceScan: Sendable {
         sql = "SELECT \(DeviceReader.columns), \(found) FROM \(rows) LIMIT ?2"
     }
 
-    /// ``ChaparQueue/Device/effectivePlatform``, as a condition: the given platform, else the one that all tokens of
-    /// known services share.
+    /// The condition for a platform, ``ChaparQueue/Device/effectivePlatform``: the given one, else the one that all
+    /// tokens of known services share.
     private static let runsPlatform = """
         (d.platform = ?5 OR d.platform IS NULL AND ?5 = (SELECT CASE WHEN min(p) = max(p) THEN min(p) END FROM
         (SELECT substr(service, 1, instr(service, '-') - 1) AS p FROM device_tokens

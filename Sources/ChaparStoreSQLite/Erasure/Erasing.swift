@@ -83,7 +83,7 @@ final class Erasing {
                 try receipts.tables().forget(from: head, to: past)
                 result.notifications.insert(head)
                 removedBefore = past
-                // They count as removed alone.
+                // They count as removed, not as anonymised.
                 redacted.removeAll { head..<past ~= $0 }
             } else {
                 redact.bind(1, number)

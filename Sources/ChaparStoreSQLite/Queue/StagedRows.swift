@@ -3,12 +3,12 @@ import ChaparCore
 import ChaparQueue
 
 /// New deliveries of one commit that are on disk together, in one row of the table `arrivals`, until each has a row of
-/// its own.
+/// its own or is in the ``Archive``.
 ///
-/// Most deliveries are claimed from memory and answered right after they came. They get their row only then, in its
-/// final form, which costs half of what two writes do. A delivery with more than one attempt gets its row before
-/// anything else is done with it, so that all other parts of the store use rows only. Deliveries that are still staged
-/// when the process dies get rows when the store opens. Used by the writer's thread only.
+/// Most deliveries are claimed from memory and answered right after they came. They go into the archive then, so that
+/// no row is ever written for them. A delivery with more than one attempt gets its row before anything else is done
+/// with it, so that all other parts of the store use rows only. Deliveries that are still staged when the process dies
+/// get rows when the store opens. Used by the writer's thread only.
 final class StagedRows {
     /// The most commits whose deliveries have no rows yet; beyond it the oldest get theirs.
     static let most = 64
@@ -20,15 +20,15 @@ final class StagedRows {
     let number: Int64
     /// When it was written, in milliseconds since 1970.
     let at: Int64
-    /// Its deliveries; nil for those that have a row now.
+    /// Its deliveries; nil for those that have a row or are in the archive.
     @exclusivity(unchecked) private(set) var entries: [Entry?] = []
-    /// The number of deliveries that have no row.
+    /// The number of deliveries that are still staged.
     @exclusivity(unchecked) private(set) var open = 0
     /// The earliest expiry of its deliveries.
     @exclusivity(unchecked) private(set) var earliestExpiry = Int64.max
     /// Whether the entries came in the order of their numbers, as they nearly always do.
     @exclusivity(unchecked) private var isSorted = true
-    /// The numbers of all deliveries that were added, also of those that have a row now.
+    /// The numbers of all deliveries that were added, also of those that have left.
     @exclusivity(unchecked) private var numbers: [Int64] = []
 
     init(number: Int64, at: Int64) {
@@ -46,7 +46,7 @@ final class StagedRows {
         earliestExpiry = min(earliestExpiry, row.expires)
     }
 
-    /// Returns the delivery with a number; nil when it has a row or never was here.
+    /// Returns the delivery with a number; nil when it has left or never was here.
     func entry(_ number: Int64) -> Entry? {
         guard open > 0 else { return nil }
         guard isSorted else { return numbers.firstIndex(of: number).flatMap { entries[$0] } }
@@ -58,7 +58,7 @@ final class StagedRows {
         return low < numbers.count && numbers[low] == number ? entries[low] : nil
     }
 
-    /// Records that a delivery has a row now.
+    /// Records that a delivery has a row now, or is in the archive.
     func leave(_ index: Int) {
         entries[index] = nil
         open -= 1

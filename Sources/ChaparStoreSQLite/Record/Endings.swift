@@ -83,9 +83,9 @@ final class Endings {
         return isNews
     }
 
-    /// Gives a delivery that ended while another backend was to take over back to the one that took it.
+    /// Moves a delivery that ended while it waited for the next backend to the flow of the backend that accepted it.
     ///
-    /// It changes nothing for a delivery that no backend has taken.
+    /// It changes nothing for a delivery that no backend has accepted.
     func giveBack(_ entry: Entry, _ attempt: [UInt8]? = nil) throws(StoreError) {
         guard let step = entry.head.plan.acceptingStep(entry.attemptLog, attempt) else { return }
         let flow = transaction.queueIndex.flow(

@@ -154,7 +154,8 @@ final class Purge {
         return count == Self.stepSize
     }
 
-    /// Removes campaigns that were over long ago, with the list of their parts, which are removed by themselves.
+    /// Removes campaigns that ended long ago, with their lists of parts; the parts' notifications are removed as
+    /// deliveries.
     private func purgeCampaigns(before: Int64) throws(StoreError) {
         sql.oldCampaigns.bind(1, before)
         var old: [Int64] = []

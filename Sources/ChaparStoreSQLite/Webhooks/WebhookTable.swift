@@ -74,7 +74,7 @@ final class WebhookTable {
             find.reset()
         }
         guard found == revision else { return nil }
-        // The clock: the endpoint may have been removed and added again.
+        // At least the time: an endpoint that is removed and added again gets a higher revision.
         let next = max(now, (found ?? 0).adding(clamping: 1))
         let statement = found == nil ? insert : update
         statement.bind(1, webhook.name)

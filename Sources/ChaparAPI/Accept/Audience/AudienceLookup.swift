@@ -5,7 +5,7 @@ internal import ChaparCore
 
 /// The lookup of an audience in the registry: its segments, its size where a limit needs it, and a dry run's devices.
 struct AudienceLookup: Sendable {
-    /// The longest time of an exact count, as the checklist of audiences has it.
+    /// The longest time of an exact count, unless a request names another one.
     static let longestCount = Duration.seconds(30)
     /// The longest search for a first device.
     private static let longestProbe = Duration.seconds(1)

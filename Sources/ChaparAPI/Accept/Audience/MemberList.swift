@@ -84,8 +84,9 @@ struct MemberList: Sendable {
             && name.utf8.allSatisfy { $0 >= 32 && $0 != 127 }
     }
 
-    /// Returns the fields of a line: divided by commas, in quotation marks where they have one, of which two are one of
-    /// the text; nil where a quotation is never closed.
+    /// Returns the fields of a line, which commas separate; nil when a quotation is never closed.
+    ///
+    /// A field may stand in quotation marks, which are doubled within it.
     private static func fields(_ line: ArraySlice<UInt8>) -> [String]? {
         var fields: [[UInt8]] = [[]]
         var (isQuoted, wasClosed) = (false, false)

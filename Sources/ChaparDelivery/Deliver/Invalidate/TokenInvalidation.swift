@@ -39,12 +39,13 @@ package final class TokenInvalidation: Sendable {
         case invalidate([TokenRefusal])
         case record([TokenRefusal], InvalidationWatch)
         case quarantine(String, [TokenRefusal], InvalidationGuard.Trip?)
-        /// The refusals of a caller that is quarantined from now on, and all since a moment, as a tombstone names no
-        /// caller.
+        /// Refusals of a caller that is quarantined from now on.
+        ///
+        /// All refusals since a moment are quarantined as well, since a tombstone names no caller.
         case quarantineCaller(String, [TokenRefusal], since: Date, callers: Set<String>)
         case end([DeviceToken], AppName)
-        /// The refusals that this gateway quarantined while the guard was resolved, up to its reset, and had not
-        /// written.
+        /// The refusals that this gateway quarantined while an operator's decision was carried out, before the reset of
+        /// the guard, and had not written.
         case settleRest(String, Action)
         case resolve(String, Action, CheckedContinuation<Result<Int, StoreError>, Never>)
     }

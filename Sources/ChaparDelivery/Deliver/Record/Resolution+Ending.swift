@@ -28,7 +28,7 @@ extension Resolution {
         at now: TimeReading
     ) -> Resolution {
         let attempt = EventJSON.ending(reason, at: now.wall)
-        // A platform may have it, and other backends were to take over.
+        // A platform may have accepted it while other backends were to take over.
         let reached = claim.acceptingStep
         let event = EventJSON.delivery(
             claim,

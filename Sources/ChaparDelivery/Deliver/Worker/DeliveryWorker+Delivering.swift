@@ -371,7 +371,7 @@ extension DeliveryWorker {
         _ batch: WorkerBatch
     ) -> ReceiptAddress? {
         guard acceptance.isVerdictPending, let platformID = acceptance.platformID else { return nil }
-        // A delivery has one address: it waited for a report by the one of the backend that took it first.
+        // A delivery has one address. After a wait for a report it is that of the backend that accepted it first.
         guard claim.step == 0 || !claim.isAccepted else { return nil }
         let token = batch.token(of: claim)?.value ?? settings.app.named(claim.recipient).receiptUser
         return ReceiptAddress(backend: name, platformID: platformID, token: token)

@@ -84,7 +84,7 @@ extension RouteTable {
             Route(.post, "/v1/notifications/{id}/resume", .scope(.send)) { request, values, scope throws(Problem) in
                 try await own.campaigns.pause(request, values[0], false, scope)
             },
-            // A list only: each of them is a notification.
+            // Only a list: each campaign is a notification, and is read as one.
             Route(.get, "/v1/campaigns", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.campaigns.list(scope)
             },

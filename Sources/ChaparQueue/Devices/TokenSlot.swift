@@ -22,12 +22,13 @@ public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible
     public init?(_ text: String) {
         // The app's own token, which most devices have alone.
         guard text.utf8.contains(UInt8(ascii: "/")) else {
-            self.init(TokenService(rawValue: text))
+            service = TokenService(rawValue: text)
+            kind = .device
             return
         }
         let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
-        service = TokenService(rawValue: parts[0])
         guard let kind = TokenKind(typeName: parts[1], name: parts.count > 2 ? parts[2] : nil) else { return nil }
+        service = TokenService(rawValue: parts[0])
         self.kind = kind
     }
 

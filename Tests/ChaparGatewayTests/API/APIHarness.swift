@@ -244,6 +244,7 @@ struct StubBackend: PushBackend {
     var audience: BackendAudience
     var finding: @Sendable (PushNotification) -> PayloadCheck = { _ in PayloadCheck() }
     var size: @Sendable (PushNotification, Addressee) -> PayloadSize? = { _, _ in nil }
+    var shown: @Sendable (PushNotification, Addressee) -> JSONObject? = { _, _ in nil }
     var diagnosis: @Sendable () async -> [Diagnosis] = { [] }
     var health = BackendHealth()
     /// A text that is no token and no topic; other tokens are brought to lower case where there is one.
@@ -258,6 +259,10 @@ struct StubBackend: PushBackend {
 
     func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
         size(notification, addressee)
+    }
+
+    func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        shown(notification, addressee)
     }
 
     func diagnose() async -> [Diagnosis] { await diagnosis() }

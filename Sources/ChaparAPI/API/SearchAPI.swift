@@ -230,7 +230,7 @@ package struct SearchAPI: Sendable {
         }
     }
 
-    /// What was counted of a search's notifications.
+    /// The counts of a search's notifications by state.
     private struct StateTally {
         /// The notifications with a delivery in the state.
         var notifications: [DeliveryState: Set<NotificationID>] = [:]

@@ -420,7 +420,7 @@ package struct StatusAPI: Sendable {
 }
 
 extension Cancellation {
-    /// What a cancellation would find, by the states of the deliveries.
+    /// Makes the result that a cancellation would have, of the numbers of deliveries in each state.
     fileprivate init(foreseen counts: [DeliveryState: Int]) {
         let over = counts.filter(\.key.isFinal).values.reduce(0, +)
         let inFlight = counts[.sending] ?? 0

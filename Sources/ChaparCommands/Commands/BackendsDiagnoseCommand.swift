@@ -22,17 +22,15 @@ struct BackendsDiagnoseCommand: AsyncParsableCommand {
     func run() async throws {
         let path = "/v1/backends/\(FormEncoding.encode(backend))/diagnose"
         let key = UUID().uuidString
-        try await DevicesClient.use(gateway) { devices in
-            let answer = try await devices.call { (client) throws(HTTPFailure) in
-                try await client.post(path, JSONValue.object([:]).bytes, idempotencyKey: key)
-            }.json
-            if form.isJSON {
-                Shell.print(answer)
-            } else {
-                for line in Self.lines(answer) { Shell.print(line) }
-            }
-            if answer["ok"]?.boolValue == false { throw ExitStatus.failure }
+        let answer = try await gateway.answer { (client) throws(HTTPFailure) in
+            try await client.post(path, JSONValue.object([:]).bytes, idempotencyKey: key)
         }
+        if form.isJSON {
+            Shell.print(answer)
+        } else {
+            for line in Self.lines(answer) { Shell.print(line) }
+        }
+        if answer["ok"]?.boolValue == false { throw ExitStatus.failure }
     }
 
     /// Returns the steps in words.
@@ -47,5 +45,27 @@ struct BackendsDiagnoseCommand: AsyncParsableCommand {
             let line = "\(verdict) \(step["name"]?.words ?? ""): \(step["text"]?.words ?? "")"
             return [line] + (step["fix"]?.words.map { ["         fix: \($0)"] } ?? [])
         }
+    }
+}
+
+extension GatewayAddress {
+    /// Sends one request to the gateway, which must be named; returns the body of the answer.
+    ///
+    /// Throws what the gateway says of any status other than 200.
+    func answer(
+        _ call: (GatewayClient) async throws(HTTPFailure) -> GatewayClient.Answer
+    ) async throws -> JSONValue {
+        let client = try requiredClient()
+        let answer: GatewayClient.Answer
+        do throws(HTTPFailure) {
+            answer = try await call(client)
+        } catch {
+            throw client.unreachable(error)
+        }
+        await client.close()
+        guard answer.status == 200 else {
+            throw CommandFailure(answer.problem, [409, 429, 503].contains(answer.status) ? .tryLater : .usage)
+        }
+        return answer.json
     }
 }

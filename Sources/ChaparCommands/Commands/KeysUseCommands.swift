@@ -12,11 +12,9 @@ struct KeysOwnCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        try await DevicesClient.use(gateway) { devices in
-            let answer = try await devices.call { (client) throws(HTTPFailure) in try await client.get("/v1/key") }.json
-            if form.isJSON { return Shell.print(answer) }
-            for line in Self.lines(answer) { Shell.print(line) }
-        }
+        let answer = try await gateway.answer { (client) throws(HTTPFailure) in try await client.get("/v1/key") }
+        if form.isJSON { return Shell.print(answer) }
+        for line in Self.lines(answer) { Shell.print(line) }
     }
 
     /// Returns the answer in words.
@@ -48,24 +46,22 @@ struct KeysUseCommand: AsyncParsableCommand {
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        try await DevicesClient.use(gateway) { devices in
-            let answer = try await devices.call { (client) throws(HTTPFailure) in try await client.get("/v1/keys") }.json
-            let keys = answer["keys"]?.arrayValue ?? []
-            if form.isJSON { return keys.forEach { Shell.print($0) } }
-            var table = TextTable("NAME", "SCOPES", "LAST USED", "NOT AFTER", "WAITING", "SHARE", "OLDEST")
-            for key in keys {
-                table.add(
-                    key["name"]?.words ?? "",
-                    (key["scopes"]?.arrayValue ?? []).compactMap(\.words).joined(separator: ","),
-                    key["last_used"]?.words ?? "never",
-                    key["not_after"]?.words ?? "-",
-                    key["waiting"]?.integerValue.map { "\($0)" } ?? "-",
-                    Self.percent(key["share"]),
-                    Self.number(key["oldest_age"]).map { "\(Int64(clamping: $0)) s" } ?? "-"
-                )
-            }
-            table.print()
+        let answer = try await gateway.answer { (client) throws(HTTPFailure) in try await client.get("/v1/keys") }
+        let keys = answer["keys"]?.arrayValue ?? []
+        if form.isJSON { return keys.forEach { Shell.print($0) } }
+        var table = TextTable("NAME", "SCOPES", "LAST USED", "NOT AFTER", "WAITING", "SHARE", "OLDEST")
+        for key in keys {
+            table.add(
+                key["name"]?.words ?? "",
+                (key["scopes"]?.arrayValue ?? []).compactMap(\.words).joined(separator: ","),
+                key["last_used"]?.words ?? "never",
+                key["not_after"]?.words ?? "-",
+                key["waiting"]?.integerValue.map { "\($0)" } ?? "-",
+                Self.percent(key["share"]),
+                Self.number(key["oldest_age"]).map { "\(Int64(clamping: $0)) s" } ?? "-"
+            )
         }
+        table.print()
     }
 
     /// Returns a part of one as a percentage; a dash for no number.

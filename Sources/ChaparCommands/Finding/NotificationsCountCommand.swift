@@ -6,7 +6,7 @@ struct NotificationsCountCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "count",
         abstract: "Count notifications by state, with the filters of list.",
-        discussion: "A notification with deliveries in several states counts in each. One request reads 100,000 deliveries."
+        discussion: "One with deliveries in several states counts in each. At most 100,000 deliveries are read."
     )
 
     @OptionGroup(title: "Which") var which: FindingOptions

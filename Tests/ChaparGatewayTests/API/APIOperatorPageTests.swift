@@ -166,9 +166,12 @@ struct APIOperatorPageTests {
                 Diagnosis("reachability", .failure, "refused", fix: "Open port 443."),
             ]
         }
-        let harness = APIHarness(backends: [ios, .android], keys: [
-            APIHarness.key("root", [.admin]), APIHarness.key("droid", [.admin], backends: ["android"]),
-        ])
+        let harness = APIHarness(
+            backends: [ios, .android],
+            keys: [
+                APIHarness.key("root", [.admin]), APIHarness.key("droid", [.admin], backends: ["android"]),
+            ]
+        )
         func ask(_ name: String, _ key: String, _ body: String = "{}") async throws -> APIHarness.Reply {
             let path = "/v1/backends/\(name)/diagnose"
             return try await harness.send(.post, path, body, headers: APIHarness.bearer(key))
@@ -180,7 +183,10 @@ struct APIOperatorPageTests {
             + #"{"name":"reachability","verdict":"failure","ok":false,"text":"refused","fix":"Open port 443."}]"#
         #expect(reply.text == #"{"backend":"ios","ok":false,"seconds":0.0,"steps":\#(steps)}"#, "\(reply.text)")
         let nothing = try await ask("android", "root")
-        #expect(nothing.json["ok"] == true && nothing.json["steps"]?.arrayValue?.first?["name"] == "checks", "\(nothing.text)")
+        #expect(
+            nothing.json["ok"] == true && nothing.json["steps"]?.arrayValue?.first?["name"] == "checks",
+            "\(nothing.text)"
+        )
         #expect(try await ask("ios", "droid").status == 404)
         #expect(try await ask("web", "root").status == 404)
         #expect(try await ask("ios", "root", #"{"x":1}"#).status == 422)

@@ -235,7 +235,8 @@ struct TenancyRequests {
     ].map { Self($0, []) }
 
     private static let administration: [Self] = [
-        Self("GET /v1/keys"), Self("GET /v1/key"), Self("DELETE /v1/users/{id}", query: "?app=$APP"), Self("GET /metrics"),
+        Self("GET /v1/keys"), Self("GET /v1/key"),
+        Self("DELETE /v1/users/{id}", query: "?app=$APP"), Self("GET /metrics"),
         Self("GET /healthz"), Self("GET /readyz"), Self("GET /"),
         // The code decides here, whatever key comes along.
         Self("POST /v1/dashboard/session", []),

@@ -105,11 +105,13 @@ extension StoreConformance {
             try expect(try await store.claimNow().count, is: 1, "left for the next one")
             await store.close()
         },
-        StoreConformanceCase("What a sender has waiting is the sum of its queues, and their oldest due time") { fixture in
+        StoreConformanceCase("A sender's depth is the sum of its queues, with their oldest due time") { fixture in
             let store = try await fixture.open()
             let start = fixture.time.now
             func depths() async throws -> [String: SenderDepth]? { try await store.depthsBySender() }
-            func depth(_ waiting: Int, _ oldest: Date?) -> SenderDepth { SenderDepth(waiting: waiting, oldestDue: oldest) }
+            func depth(_ waiting: Int, _ oldest: Date?) -> SenderDepth {
+                SenderDepth(waiting: waiting, oldestDue: oldest)
+            }
             try expect(try await depths(), is: [:], "of an empty store")
             _ = try await store.accept(.sample(store, fixture.time, due: start + 100, caller: "later"))
             _ = try await store.accept(.sample(store, fixture.time, backends: ["fcm"], caller: "shop"))

@@ -231,12 +231,24 @@ public final class APNsBackend: PushBackend {
 
     /// Returns the bytes of the payload in the recipient's language, and Apple's limit for the push type.
     public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
+        let (headers, payload) = encoded(notification, for: addressee)
+        return PayloadSize(bytes: payload.count, limit: APNsCheck.limit(headers, addressee.recipient.form))
+    }
+
+    /// The request's body, in the recipient's language.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        (try? JSONValue(parsing: encoded(notification, for: addressee).payload))?.objectValue
+    }
+
+    private func encoded(
+        _ notification: PushNotification,
+        for addressee: Addressee
+    ) -> (headers: APNsHeaders, payload: [UInt8]) {
         let overrides = notification.overrides[Self.kind.rawValue].map { APNsOverrides($0) }
-        let form = addressee.recipient.form
         let headers = APNsHeaders(
             notification,
             overrides: overrides,
-            form: form,
+            form: addressee.recipient.form,
             topic: options.topic,
             hasProviderToken: tokens != nil
         )
@@ -246,7 +258,7 @@ public final class APNsBackend: PushBackend {
             pushType: headers.pushType,
             overrides: overrides
         )
-        return PayloadSize(bytes: payload.count, limit: APNsCheck.limit(headers, form))
+        return (headers, payload)
     }
 
     /// Returns which of a device's tokens the push goes to; nil when none takes it.

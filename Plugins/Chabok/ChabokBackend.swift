@@ -222,6 +222,11 @@ public final class ChabokBackend: PushBackend {
         ChabokCheck.size(of: notification, language: addressee.language, options: options)
     }
 
+    /// The message in the recipient's language, without the user.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        ChabokCheck.message(notification, options, language: addressee.language).members
+    }
+
     /// Chabok knows no idempotency key, so a second copy is a second message.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { !options.resendsAmbiguous }
 

@@ -245,6 +245,13 @@ public final class FCMBackend: PushBackend {
         return PayloadSize(bytes: FCMPayload.size(of: message), limit: kind.payloadLimit)
     }
 
+    /// The member `message` of the request, without the token, topic or condition.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        guard let kind = try? FCMTarget(addressee.recipient).kind else { return nil }
+        let message = payload(notification).encoded(for: kind, language: addressee.language)
+        return (try? JSONValue(parsing: message))?.objectValue
+    }
+
     private func payload(_ notification: PushNotification) -> FCMPayload {
         FCMPayload(
             notification: notification,

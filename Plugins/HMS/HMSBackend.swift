@@ -255,6 +255,11 @@ public final class HMSBackend: PushBackend {
         HMSCheck.size(of: notification, for: addressee, options: options)
     }
 
+    /// The message in the recipient's language, without tokens or topic.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        HMSCheck.message(notification, for: addressee, options: options)
+    }
+
     /// True for messages that show nothing: no second copy can take the place of the first.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { notification.isSilent }
 

@@ -86,6 +86,11 @@ public final class IDPushBackend: PushBackend {
         sender?.payloadSize(of: notification, for: addressee)
     }
 
+    /// The sender's.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        sender?.payload(of: notification, for: addressee)
+    }
+
     /// The sender's; without one nothing is sent.
     public var window: Int? { sender?.window }
 

@@ -285,6 +285,11 @@ public final class OneSignalBackend: PushBackend {
         return PayloadSize(bytes: payload.estimatedSize, limit: OneSignalCheck.payloadLimit)
     }
 
+    /// The request without audience, app and idempotency key, in all languages: OneSignal chooses.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        OneSignalPayload(notification, remaining: nil, sendAfter: nil).members
+    }
+
     /// The number of recipients that the connections take in full requests.
     public var window: Int? { options.common.maximumConnections * currentChunkSize }
 

@@ -131,6 +131,12 @@ public final class RuStoreBackend: PushBackend {
         return PayloadSize(bytes: body.size(with: target), limit: RuStoreFrame.limit)
     }
 
+    /// The message in the recipient's language, without the token or topic.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        guard payloadSize(of: notification, for: addressee) != nil else { return nil }
+        return (try? JSONValue(parsing: payload(notification).encoded(language: addressee.language)))?.objectValue
+    }
+
     private func payload(_ notification: PushNotification) -> RuStorePayload {
         let overrides = notification.overrides[Self.kind.rawValue].map { RuStoreOverrides($0) }
         return RuStorePayload(notification: notification, overrides: overrides)

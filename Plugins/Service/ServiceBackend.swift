@@ -97,6 +97,13 @@ public final class ServiceBackend: PushBackend {
         return PayloadSize(bytes: message.size(with: texts), limit: options.maximumMessageBytes)
     }
 
+    /// The message in the recipient's language, as an entry of the service's batch has it.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        var message = ServicePayload(notification, expiration: nil)
+        let texts = message.texts(in: addressee.language)
+        return (try? JSONValue(parsing: message.bytes(with: texts)))?.objectValue
+    }
+
     /// Whether the options say that a second copy does harm.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { options.isRepeatHarmful }
 

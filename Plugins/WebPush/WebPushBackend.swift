@@ -143,6 +143,12 @@ public final class WebPushBackend: PushBackend {
         return PayloadSize(bytes: message.bytes.count, limit: WebPushEncryption.maximumPlaintext)
     }
 
+    /// The plaintext in the recipient's language; zeros stand where the delivery's id will be.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        let message = WebPushPayload(notification, options.payload).encoded(in: addressee.language)
+        return (try? JSONValue(parsing: message.bytes))?.objectValue
+    }
+
     /// The connections, and the push services that are held.
     public var health: BackendHealth { BackendHealth(client.statuses, alert: lanes.detail(at: time.now)) }
 

@@ -71,6 +71,12 @@ extension BackendGroup {
             .min { $0.room < $1.room }
     }
 
+    /// Returns the message of the first member that takes the recipient and shows it.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        members.lazy.filter { $0.backend.audience.contains(addressee.recipient) }
+            .compactMap { $0.backend.payload(of: notification, for: addressee) }.first
+    }
+
     /// Returns the token in the form of the first member that takes it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         try members.map(\.backend).checked(token)

@@ -67,6 +67,10 @@ extension BackendWrapper {
         wrapped.payloadSize(of: notification, for: addressee)
     }
     /// Asks the wrapped backend.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        wrapped.payload(of: notification, for: addressee)
+    }
+    /// Asks the wrapped backend.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { wrapped.isRepeatHarmful(notification) }
     /// Asks the wrapped backend.
     public func tokenUse(of notification: PushNotification) -> TokenUse? { wrapped.tokenUse(of: notification) }

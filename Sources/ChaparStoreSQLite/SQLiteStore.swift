@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 import GRDB
 public import Logging
 public import ChaparCore
@@ -233,16 +233,20 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         }
     }
 
-    /// Returns the oldest due time of each sender, from memory.
-    public func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+    /// Returns how much each sender has waiting, from memory.
+    public func depthsBySender() async throws(StoreError) -> [String: SenderDepth]? {
         let now = core.time.steady.millisecondsSince1970
         return try await look { queueIndex in
-            var oldest: [String: Int64] = [:]
-            for flow in queueIndex.queues.lazy.flatMap(\.flows) {
-                guard let due = flow.oldestDue(now: now) else { continue }
-                oldest[flow.caller] = min(oldest[flow.caller] ?? due, due)
+            var depths: [String: SenderDepth] = [:]
+            for flow in queueIndex.queues.lazy.flatMap(\.flows) where flow.waiting > 0 {
+                var depth = depths[flow.caller] ?? SenderDepth()
+                depth.waiting += flow.waiting
+                if let due = flow.oldestDue(now: now).map({ Date(millisecondsSince1970: $0) }) {
+                    depth.oldestDue = min(depth.oldestDue ?? due, due)
+                }
+                depths[flow.caller] = depth
             }
-            return oldest.mapValues { Date(millisecondsSince1970: $0) }
+            return depths
         }
     }
 

@@ -119,6 +119,7 @@ struct WrapperTests {
         func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
             PayloadSize(bytes: 7, limit: 9)
         }
+        func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? { ["title": "x"] }
         func problem(withTopic topic: String) -> String? { topic.isEmpty ? "It is empty." : nil }
         func diagnose() async -> [Diagnosis] { [Diagnosis("key", .ok, "fine")] }
         func register(_ device: DeviceRecord) async throws(PushError) -> String { "id" }
@@ -208,6 +209,8 @@ struct WrapperTests {
             #expect(backend.check(PushNotification(), for: .topic).warnings.count == 1, "\(name)")
             let size = backend.payloadSize(of: PushNotification(), for: Addressee(.topic("t")))
             #expect(size == PayloadSize(bytes: 7, limit: 9), "\(name)")
+            let shown = backend.payload(of: PushNotification(), for: Addressee(.topic("t")))
+            #expect(shown == ["title": "x"], "\(name)")
             #expect(backend.isRepeatHarmful(PushNotification()), "\(name)")
             #expect(backend.problem(withTopic: "") == "It is empty.", "\(name)")
             #expect(backend.problem(withTopic: "a") == nil, "\(name)")

@@ -59,7 +59,8 @@ enum ChabokCheck {
         return PayloadSize(bytes: JSONValue.object(message.members).bytes.count, limit: limit)
     }
 
-    private static func message(
+    /// Returns the message in a language.
+    static func message(
         _ notification: PushNotification,
         _ options: ChabokOptions,
         language: String? = nil

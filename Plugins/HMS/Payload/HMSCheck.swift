@@ -62,6 +62,18 @@ enum HMSCheck {
         for addressee: Addressee,
         options: HMSOptions
     ) -> PayloadSize? {
+        message(notification, for: addressee, options: options).map {
+            PayloadSize(bytes: JSONValue.object($0).bytes.count, limit: limit)
+        }
+    }
+
+    /// Returns the message for a recipient, without the list of recipients; nil for one that this generation of the API
+    /// does not take.
+    static func message(
+        _ notification: PushNotification,
+        for addressee: Addressee,
+        options: HMSOptions
+    ) -> JSONObject? {
         let form: HMSPayload.Form
         switch addressee.recipient {
         case .token(let token):
@@ -82,7 +94,7 @@ enum HMSCheck {
                 tree = tree.merging(form.blocks(of: overrides))
             }
         }
-        return PayloadSize(bytes: JSONValue.object(tree).bytes.count, limit: limit)
+        return tree
     }
 
     static func tooLarge(_ count: Int) -> Finding? {

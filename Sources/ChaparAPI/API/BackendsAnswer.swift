@@ -176,6 +176,14 @@ struct BackendsAnswer {
         writer.endObject()
     }
 
+    private static func write(_ quota: WorkerStatus.Quota, to writer: inout JSONWriter) {
+        writer.name("quota")
+        writer.beginObject()
+        writer.field("per_second", quota.perSecond)
+        writer.field("used", (quota.used * 1000).rounded() / 1000)
+        writer.endObject()
+    }
+
     private func write(worker name: String, as names: WorkerNames, to writer: inout JSONWriter) {
         let worker = workers[name] ?? WorkerStatus(backend: name)
         let depth = depths[name] ?? QueueDepth()
@@ -204,6 +212,7 @@ struct BackendsAnswer {
             RFC3339.write(until, to: &writer)
         }
         writer.field("pause_reason", worker.pauseReason)
+        if let quota = worker.quota { Self.write(quota, to: &writer) }
         writer.endObject()
     }
 }

@@ -262,14 +262,7 @@ package struct CampaignsAPI: Sendable {
     ) {
         writer.field("id", campaign.id.description)
         writer.field("status", state(of: campaign, counts, at: now.steady).rawValue)
-        writer.name("counts")
-        writer.beginObject()
-        for state in DeliveryState.allCases {
-            guard let count = counts[state], count > 0 else { continue }
-            writer.name(state.rawValue)
-            writer.integer(count)
-        }
-        writer.endObject()
+        writer.counts("counts", counts)
         writeShared(campaign, at: now, showsContent: showsContent, to: &writer)
         guard showsContent else { return }
         writer.name("notification")

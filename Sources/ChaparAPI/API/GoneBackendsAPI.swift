@@ -22,20 +22,21 @@ package struct GoneBackendsAPI: Sendable {
     }
 
     private enum MoveField: Int, RequestField {
-        case to
-        static let names = ["to"]
+        case to, dryRun
+        static let names = ["to", "dry_run"]
     }
 
     /// Moves the waiting deliveries to another backend.
     package func move(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
-        let other = try await target(of: request, scope)
+        let (other, isDryRun) = try await target(of: request, scope)
         do throws(GoneBackends.Failure) {
-            let moved = try await gone.move(name, to: other)
+            let moved = try await gone.move(name, to: other, isDryRun: isDryRun)
             return Response.json { writer in
                 writer.field("backend", name)
                 writer.field("to", other)
                 writer.field("moved", moved)
+                writer.mark(dryRun: isDryRun)
             }
         } catch {
             throw Self.problem(error, name)
@@ -46,12 +47,13 @@ package struct GoneBackendsAPI: Sendable {
     package func drop(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         let (name, gone) = try begin(step, scope)
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
-        try await reader.requireEmptyObject(of: request)
+        let isDryRun = try await reader.isDryRun(of: request)
         do throws(GoneBackends.Failure) {
-            let dropped = try await gone.drop(name)
+            let dropped = try await gone.drop(name, isDryRun: isDryRun)
             return Response.json { writer in
                 writer.field("backend", name)
                 writer.field("dropped", dropped)
+                writer.mark(dryRun: isDryRun)
             }
         } catch {
             throw Self.problem(error, name)
@@ -69,17 +71,24 @@ package struct GoneBackendsAPI: Sendable {
         return (name, gone)
     }
 
-    /// Returns the backend that a body names.
-    private func target(of request: Request, _ scope: RequestScope) async throws(Problem) -> String {
+    /// Returns the backend that a body names, and whether nothing is to be changed.
+    private func target(
+        of request: Request,
+        _ scope: RequestScope
+    ) async throws(Problem) -> (name: String, isDryRun: Bool) {
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
             var issues = RequestIssues()
             var target: String?
+            var isDryRun = false
             do throws(JSONSyntaxError) {
                 try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
                     _ = try scanner.fields(MoveField.self, &issues, "#") {
-                        (scanner, issues, _) throws(JSONSyntaxError) in
-                        target = try scanner.identifier(&issues, "#/to", limit: 64)
+                        (scanner, issues, field) throws(JSONSyntaxError) in
+                        switch field {
+                        case .to: target = try scanner.identifier(&issues, "#/to", limit: 64)
+                        case .dryRun: isDryRun = try scanner.flag(&issues, "#/dry_run") ?? false
+                        }
                     }
                 }
             } catch {
@@ -87,7 +96,7 @@ package struct GoneBackendsAPI: Sendable {
             }
             if target == nil, issues.isEmpty { issues.add("#/to", "missing", "The backend to move to is missing.") }
             guard issues.isEmpty, let target else { throw Problem(issues) }
-            return target
+            return (target, isDryRun)
         }
     }
 

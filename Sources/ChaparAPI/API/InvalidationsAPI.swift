@@ -25,8 +25,8 @@ package struct InvalidationsAPI: Sendable {
     }
 
     private enum Field: Int, RequestField {
-        case action
-        static let names = ["action"]
+        case action, dryRun
+        static let names = ["action", "dry_run"]
     }
 
     /// Answers with the quarantined refusals by backend; with the parameter `backend`, with the devices concerned.
@@ -142,12 +142,15 @@ package struct InvalidationsAPI: Sendable {
         let backend = String(name)
         let reader = RequestBodyReader(admission: admission, scope, limit: Self.largestBody)
         return try await reader.withBody(of: request) { (body) throws(Problem) in
-            let action = try Self.action(in: body)
+            let (action, isDryRun) = try Self.action(in: body)
             guard scope.caller.mayUse(backend: backend) else { throw Self.unknown(name) }
             try await requireKnown(backend, tokenInvalidation)
             let tokens: Int
             do throws(StoreError) {
-                tokens = try await tokenInvalidation.resolve(backend, action)
+                tokens =
+                    isDryRun
+                    ? try await state.devices.quarantined().first { $0.backend == backend }?.count ?? 0
+                    : try await tokenInvalidation.resolve(backend, action)
             } catch {
                 throw Problem(error)
             }
@@ -155,17 +158,24 @@ package struct InvalidationsAPI: Sendable {
                 writer.field("backend", backend)
                 writer.field("action", action.rawValue)
                 writer.field("tokens", tokens)
+                writer.mark(dryRun: isDryRun)
             }
         }
     }
 
-    private static func action(in body: [UInt8]) throws(Problem) -> TokenInvalidation.Action {
+    private static func action(
+        in body: [UInt8]
+    ) throws(Problem) -> (action: TokenInvalidation.Action, isDryRun: Bool) {
         var issues = RequestIssues()
         var action: TokenInvalidation.Action?
-        var isThere = false
+        var (isThere, isDryRun) = (false, false)
         do throws(JSONSyntaxError) {
             try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
-                _ = try scanner.fields(Field.self, &issues, "#") { (scanner, issues, _) throws(JSONSyntaxError) in
+                _ = try scanner.fields(Field.self, &issues, "#") { (scanner, issues, field) throws(JSONSyntaxError) in
+                    guard field == .action else {
+                        isDryRun = try scanner.flag(&issues, "#/dry_run") ?? false
+                        return
+                    }
                     isThere = true
                     guard let value = try scanner.identifier(&issues, "#/action", limit: 32) else { return }
                     action = TokenInvalidation.Action(rawValue: value)
@@ -177,7 +187,7 @@ package struct InvalidationsAPI: Sendable {
         }
         if !isThere, issues.isEmpty { issues.add("#/action", "missing", "Write release or discard.") }
         guard let action, issues.isEmpty else { throw Problem(issues) }
-        return action
+        return (action, isDryRun)
     }
 
     /// Checks that a backend is configured, or is gone and left something behind.

@@ -97,6 +97,10 @@ package struct NotificationsAPI: AcceptingAPI {
         var writer = JSONWriter(capacity: 192)
         writer.beginObject()
         accepted.write(to: &writer, stateName: "status")
+        if draft.notification.notification.isDryRun, let new = notifications.first {
+            var payloads = SamplePayloads(draft.notification, scope.snapshot.gateway(for: scope.caller))
+            payloads.write(for: new, draft.notification.devices, to: &writer)
+        }
         writer.endObject()
         let entry = key?.entry(
             caller: scope.caller.name,

@@ -154,8 +154,8 @@ package struct OperatorAPI: Sendable {
 
     /// Returns the oldest due time of each API key, those of the configuration and those that have left something.
     private func keys() async -> [String: Date?] {
-        guard let found = try? await state.store.oldestDueBySender() else { return [:] }
-        var keys: [String: Date?] = found.mapValues { $0 }
+        guard let found = try? await state.store.depthsBySender() else { return [:] }
+        var keys: [String: Date?] = found.compactMapValues(\.oldestDue).mapValues { $0 }
         for key in state.snapshot.configuration.apiKeys where keys[key.name] == nil { keys[key.name] = .some(nil) }
         return keys
     }

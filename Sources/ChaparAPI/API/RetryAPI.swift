@@ -104,6 +104,31 @@ extension RequestBodyReader {
         static let names: [String] = []
     }
 
+    private enum DryRunField: Int, RequestField {
+        case dryRun
+        static let names = ["dry_run"]
+    }
+
+    /// Reads a body that must be a JSON object with no other member than `dry_run`; returns whether that is true.
+    func isDryRun(of request: Request) async throws(Problem) -> Bool {
+        try await withBody(of: request) { (body) throws(Problem) in
+            var issues = RequestIssues()
+            var isDryRun = false
+            do throws(JSONSyntaxError) {
+                try JSONScanner.scan(body) { (scanner) throws(JSONSyntaxError) in
+                    _ = try scanner.fields(DryRunField.self, &issues, "#") {
+                        (scanner, issues, _) throws(JSONSyntaxError) in
+                        isDryRun = try scanner.flag(&issues, "#/dry_run") ?? false
+                    }
+                }
+            } catch {
+                throw .notJSON(error, body)
+            }
+            guard issues.isEmpty else { throw Problem(issues) }
+            return isDryRun
+        }
+    }
+
     /// Reads a body that must be a JSON object without members.
     func requireEmptyObject(of request: Request) async throws(Problem) {
         try await withBody(of: request) { (body) throws(Problem) in

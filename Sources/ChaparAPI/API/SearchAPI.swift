@@ -230,6 +230,49 @@ package struct SearchAPI: Sendable {
         }
     }
 
+    /// The counts of a search's notifications by state.
+    private struct StateTally {
+        /// The notifications with a delivery in the state.
+        var notifications: [DeliveryState: Set<NotificationID>] = [:]
+        var deliveries: [DeliveryState: Int] = [:]
+
+        /// The number of notifications.
+        var total: Int { notifications.values.reduce(into: Set<NotificationID>()) { $0.formUnion($1) }.count }
+
+        mutating func add(_ found: FoundDelivery) {
+            notifications[found.delivery.state, default: []].insert(found.shownID)
+            deliveries[found.delivery.state, default: 0] += 1
+        }
+    }
+
+    /// Answers with the number of notifications, and of their deliveries, in each state, as a filter wants them.
+    ///
+    /// One request keeps at most ``mostRows`` ids.
+    package func countNotifications(_ scope: RequestScope) async throws(Problem) -> Response {
+        let parameters = try scope.parameters()
+        let filter = try DeliveryFilter(parameters: parameters, beside: ["cursor"], of: "notification counts", scope)
+        try filter.requireSpan()
+        let place = try filter.place(of: parameters["cursor"])
+        let tally = Mutex(StateTally())
+        let page = try await find(
+            filter,
+            before: place?.before,
+            limit: .max,
+            onePerNotification: false,
+            scope.caller
+        ) { found in
+            tally.withLock { $0.add(found) }
+            return false
+        }
+        let (counted, now) = (tally.withLock { $0 }, state.clock.reading)
+        return audited(filter, scope, capacity: 256) { writer in
+            writer.counts("states", counted.notifications.mapValues(\.count))
+            writer.field("notifications", counted.total)
+            writer.counts("deliveries", counted.deliveries)
+            write(page, of: filter, at: now, to: &writer)
+        }
+    }
+
     // MARK: Searching
 
     /// The deliveries of a page, and how far the search has looked.

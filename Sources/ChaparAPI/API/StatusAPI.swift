@@ -4,6 +4,7 @@ package import Hummingbird
 internal import ChaparDelivery
 package import ChaparCore
 package import ChaparQueue
+internal import Synchronization
 
 /// `GET` and `DELETE /v1/notifications/{id}`, `GET …/deliveries` and `DELETE /v1/notifications?key=`: the status of a
 /// notification, its cancellation, and the cancellation of everything that a key has waiting.
@@ -51,14 +52,7 @@ package struct StatusAPI: Sendable {
     ) {
         writer.field("id", stored.id.description)
         writer.field("status", DeliveryState.summary(of: stored.counts).rawValue)
-        writer.name("counts")
-        writer.beginObject()
-        for state in DeliveryState.allCases {
-            guard let count = stored.counts[state], count > 0 else { continue }
-            writer.name(state.rawValue)
-            writer.integer(count)
-        }
-        writer.endObject()
+        writer.counts("counts", stored.counts)
         writer.field("recipients", stored.counts.values.reduce(0, +))
         writer.name("created_at")
         RFC3339.write(now.wall(stored.acceptedAt), to: &writer)
@@ -203,15 +197,19 @@ package struct StatusAPI: Sendable {
 
     /// Cancels deliveries that were not sent; with `platform=true` also asks platforms to withdraw accepted messages.
     package func cancel(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
-        try scope.allowParameters(["platform"])
-        let includesPlatforms = try scope.flag("platform")
+        try scope.allowParameters(["platform", "dry_run"])
+        let (includesPlatforms, isDryRun) = (try scope.flag("platform"), try scope.flag("dry_run"))
         let notification = try Self.id(id)
-        let (result, platforms) = try await cancel(id, notification, includesPlatforms, scope)
+        let (result, platforms) =
+            isDryRun
+            ? (try await cancellation(of: id, notification, includesPlatforms, scope), nil)
+            : try await cancel(id, notification, includesPlatforms, scope)
         return Response.json { writer in
             writer.field("id", notification.description)
             writer.field("cancelled", result.cancelled)
             writer.field("too_late", result.tooLate)
             writer.field("in_flight", result.inFlight)
+            writer.mark(dryRun: isDryRun)
             guard let platforms else { return }
             writer.name("platform")
             platforms.write(to: &writer)
@@ -251,7 +249,7 @@ package struct StatusAPI: Sendable {
         guard let result else {
             guard let campaign = try await campaigns.find(notification, scope) else { throw Self.unknown(text) }
             guard !includesPlatforms else {
-                throw .badParameter("platform", "needs the platforms' ids, which an audience's deliveries do not keep.")
+                throw Self.needsPlatformIDs
             }
             return (try await campaigns.cancel(campaign), nil)
         }
@@ -259,13 +257,75 @@ package struct StatusAPI: Sendable {
         return (result, try await PlatformCancellation(endpoint: endpoint, scope).run(notification))
     }
 
+    /// Returns what a cancellation would find now, and changes nothing.
+    private func cancellation(
+        of text: Substring,
+        _ id: NotificationID,
+        _ includesPlatforms: Bool,
+        _ scope: RequestScope
+    ) async throws(Problem) -> Cancellation {
+        if let stored = try await findUnlessCampaign(text, scope, isChanged: true) {
+            return Cancellation(foreseen: stored.counts)
+        }
+        guard let campaign = try await campaigns.find(id, scope) else { throw Self.unknown(text) }
+        guard !includesPlatforms else { throw Self.needsPlatformIDs }
+        do throws(StoreError) {
+            return Cancellation(foreseen: try await state.store.abilities.campaigns?.counts(of: campaign.id) ?? [:])
+        } catch {
+            throw Problem(error)
+        }
+    }
+
+    private static let needsPlatformIDs = Problem.badParameter(
+        "platform",
+        "needs the platforms' ids, which an audience's deliveries do not keep."
+    )
+
+    /// Answers with the number of a key's deliveries that a cancellation of everything would end now.
+    ///
+    /// The store's count of what waits is exact, where it counts by sender. What is being sent is found among the
+    /// newest ``SearchAPI/mostRows`` deliveries.
+    private func foresee(cancellationOf key: String) async throws(Problem) -> Response {
+        guard let search = state.search else { throw .notFound("The store of this gateway cannot search.") }
+        let found = Mutex<(waiting: Int, inFlight: Int)>((0, 0))
+        let waiting: Int
+        let isComplete: Bool
+        do throws(StoreError) {
+            let look = SearchLook(from: 0, before: .max, limit: .max, rows: SearchAPI.mostRows)
+            let page = try await search.search(look) { one in
+                guard one.caller == key, !one.delivery.state.isFinal else { return false }
+                let isSent = one.delivery.state == .sending
+                found.withLock { isSent ? ($0.inFlight += 1) : ($0.waiting += 1) }
+                return false
+            }
+            isComplete = page.next == nil
+            let depths = try await state.store.depthsBySender()
+            waiting = depths.map { $0[key]?.waiting ?? 0 } ?? found.withLock { $0.waiting }
+        } catch {
+            throw Problem(error)
+        }
+        let inFlight = found.withLock { $0.inFlight }
+        return Response.json { writer in
+            writer.field("key", key)
+            writer.field("cancelled", waiting)
+            writer.field("in_flight", inFlight)
+            writer.field("complete", isComplete)
+            writer.mark(dryRun: true)
+        }
+    }
+
     /// Cancels the waiting deliveries of a key's notifications, in parts, for a bounded time.
     package func cancelAll(_ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
-        try scope.allowParameters(["key"])
+        try scope.allowParameters(["key", "dry_run"])
         let key = try Self.keyName(scope.parameter("key"))
         guard scope.caller.maySee(sender: key) else {
             throw .keyNotAllowed(isAdministrator: scope.caller.isAdministrator)
+        }
+        if try scope.flag("dry_run") {
+            var response = try await foresee(cancellationOf: key)
+            response.headers[.auditSubject] = key.isEmpty ? nil : key
+            return response
         }
         do throws(StoreError) {
             try await campaigns.endAll(of: key)
@@ -356,6 +416,32 @@ package struct StatusAPI: Sendable {
         guard !attemptLog.isEmpty else { return [] }
         let array = [UInt8(ascii: "[")] + attemptLog + [UInt8(ascii: "]")]
         return (try? JSONValue(parsing: array))?.arrayValue ?? []
+    }
+}
+
+extension Cancellation {
+    /// Makes the result that a cancellation would have, of the numbers of deliveries in each state.
+    fileprivate init(foreseen counts: [DeliveryState: Int]) {
+        let over = counts.filter(\.key.isFinal).values.reduce(0, +)
+        let inFlight = counts[.sending] ?? 0
+        self.init(cancelled: counts.values.reduce(0, +) - over - inFlight, tooLate: over, inFlight: inFlight)
+    }
+}
+
+extension JSONWriter {
+    /// Says in the answer to a dry run that nothing was changed.
+    mutating func mark(dryRun: Bool) { if dryRun { field("dry_run", true) } }
+
+    /// Writes the numbers of deliveries, or of notifications, in each state that has some.
+    mutating func counts(_ member: StaticString, _ counts: [DeliveryState: Int]) {
+        name(member)
+        beginObject()
+        for state in DeliveryState.allCases {
+            guard let count = counts[state], count > 0 else { continue }
+            name(state.rawValue)
+            integer(count)
+        }
+        endObject()
     }
 }
 

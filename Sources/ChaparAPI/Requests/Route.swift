@@ -19,6 +19,17 @@ package struct Route: Sendable {
         case anyKey
         /// A key with the scope, or with one that includes it.
         case scope(GatewayConfiguration.APIKey.Scope)
+        /// A key with one of two scopes, or with one that includes it; the first is named to callers that have neither.
+        case either(GatewayConfiguration.APIKey.Scope, GatewayConfiguration.APIKey.Scope)
+
+        /// The scopes one of which is needed; empty where none is.
+        package var scopes: [GatewayConfiguration.APIKey.Scope] {
+            switch self {
+            case .open, .anyKey: []
+            case .scope(let scope): [scope]
+            case .either(let first, let second): [first, second]
+            }
+        }
     }
 
     /// The method; GET includes HEAD.

@@ -8,8 +8,10 @@ import ChaparGateway
 struct BackendsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "backends",
-        abstract: "List backends and what they can do; move or drop what waits for one that is gone.",
-        subcommands: [BackendsListCommand.self, BackendsMoveCommand.self, BackendsDropCommand.self],
+        abstract: "List backends and what they can do; examine one; move or drop what waits for one that is gone.",
+        subcommands: [
+            BackendsListCommand.self, BackendsDiagnoseCommand.self, BackendsMoveCommand.self, BackendsDropCommand.self,
+        ],
         defaultSubcommand: BackendsListCommand.self
     )
 }

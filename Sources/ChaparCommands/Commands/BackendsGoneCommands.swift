@@ -17,14 +17,18 @@ struct BackendsMoveCommand: AsyncParsableCommand {
     @Argument(help: "A configured backend.")
     var to: String
 
+    @Flag(help: "Only say how many would be moved.")
+    var dryRun = false
+
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        let answer = try await gateway.resolveGone(from, "move", ["to": .string(to)])
+        let answer = try await gateway.resolveGone(from, "move", ["to": .string(to)], isDryRun: dryRun)
         if form.isJSON { return Shell.print(answer) }
         let count = answer["moved"]?.integerValue ?? 0
-        Shell.print("\(count) \(count == 1 ? "delivery was" : "deliveries were") moved from \(from) to \(to).")
+        let verb = dryRun ? "would be" : count == 1 ? "was" : "were"
+        Shell.print("\(count) \(count == 1 ? "delivery" : "deliveries") \(verb) moved from \(from) to \(to).")
     }
 }
 
@@ -39,28 +43,40 @@ struct BackendsDropCommand: AsyncParsableCommand {
     @Argument(help: "The backend that is gone.")
     var backend: String
 
+    @Flag(help: "Only say how many would be dropped.")
+    var dryRun = false
+
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
     func run() async throws {
-        let answer = try await gateway.resolveGone(backend, "drop", [:])
+        let answer = try await gateway.resolveGone(backend, "drop", [:], isDryRun: dryRun)
         if form.isJSON { return Shell.print(answer) }
         let count = answer["dropped"]?.integerValue ?? 0
-        Shell.print("\(count) \(count == 1 ? "delivery" : "deliveries") of \(backend) dropped.")
+        let verb = dryRun ? "would be dropped" : "dropped"
+        Shell.print("\(count) \(count == 1 ? "delivery" : "deliveries") of \(backend) \(verb).")
     }
 }
 
 extension GatewayAddress {
     /// Moves or drops the deliveries that wait for a backend that is gone; returns the gateway's answer.
-    fileprivate func resolveGone(_ backend: String, _ action: String, _ body: JSONObject) async throws -> JSONValue {
+    fileprivate func resolveGone(
+        _ backend: String,
+        _ action: String,
+        _ body: JSONObject,
+        isDryRun: Bool
+    ) async throws -> JSONValue {
         let client = try requiredClient()
+        var body = body
+        if isDryRun { body["dry_run"] = true }
+        let bytes = JSONValue.object(body).bytes
         let name = FormEncoding.encode(backend)
         let answer: GatewayClient.Answer
         do throws(HTTPFailure) {
             // Never repeated: a second call could not report what the first one moved or dropped.
             answer = try await client.post(
                 "/v1/backends/\(name)/\(action)",
-                JSONValue.object(body).bytes,
+                bytes,
                 idempotencyKey: UUID().uuidString
             )
         } catch {

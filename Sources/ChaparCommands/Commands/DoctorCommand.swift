@@ -106,37 +106,13 @@ enum BackendChecks {
         await withTaskGroup(of: (Int, [(String, Diagnosis)]).self) { group in
             for (position, configured) in backends.enumerated() {
                 group.addTask {
-                    let findings = await examine(configured.backend, within: limit)
+                    let findings = await configured.backend.diagnose(within: limit, SystemTime())
                     return (position, findings.map { ("backend \(configured.name)", $0) })
                 }
             }
             var rows: [(Int, [(String, Diagnosis)])] = []
             for await row in group { rows.append(row) }
             return rows.sorted { $0.0 < $1.0 }.flatMap(\.1)
-        }
-    }
-
-    private static func examine(_ backend: any PushBackend, within limit: Duration) async -> [Diagnosis] {
-        await withTaskGroup(of: [Diagnosis]?.self) { group in
-            group.addTask { await backend.diagnose() }
-            group.addTask {
-                try? await Task.sleep(for: limit)  // Cancelled when the backend was faster.
-                return nil
-            }
-            let first = await group.next() ?? nil
-            group.cancelAll()
-            guard let first else {
-                let fix = "Check the network between here and the platform, and base_url and proxy."
-                return [
-                    Diagnosis(
-                        "reachability",
-                        .failure,
-                        "no result within \(Int(clamping: limit.inSeconds)) s",
-                        fix: fix
-                    )
-                ]
-            }
-            return first.isEmpty ? [Diagnosis("checks", .ok, "the backend has nothing to check")] : first
         }
     }
 }

@@ -9,8 +9,10 @@ import ChaparGateway
 struct KeysCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "keys",
-        abstract: "Make, list, rotate and revoke the API keys of a configuration.",
-        subcommands: [Create.self, List.self, Rotate.self, Retire.self, Revoke.self]
+        abstract: "Make, list, rotate and revoke the API keys of a configuration; show their use at a running gateway.",
+        subcommands: [
+            Create.self, List.self, Rotate.self, Retire.self, Revoke.self, KeysOwnCommand.self, KeysUseCommand.self,
+        ]
     )
 
     /// `chapar keys create`: makes an API key.

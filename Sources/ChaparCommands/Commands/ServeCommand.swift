@@ -221,7 +221,7 @@ private final class ListeningAddress: Sendable {
             state.snapshot.configuration.apiKeys.contains(where: \.isFirst)
         else { return }
         let code = api.dashboard.makeCode(at: state.time.steady)
-        let minutes = Int(clamping: DashboardAccess.codeLifetime / 60)
-        Shell.complain("Dashboard: \(url)/#code=\(code.reveal())  (works once, for \(minutes) minutes)")
+        let seconds = Int(clamping: DashboardAccess.codeLifetime)
+        Shell.complain("Dashboard: \(url)/#code=\(code.reveal())  (works once, for \(seconds) seconds)")
     }
 }

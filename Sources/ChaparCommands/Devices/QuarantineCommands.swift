@@ -96,10 +96,13 @@ struct ReleaseCommand: AsyncParsableCommand {
     @Argument(help: "The backend's name.")
     var backend: String
 
+    @Flag(help: "Only say how many tokens it is about.")
+    var dryRun = false
+
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws { try await gateway.resolve("release", backend, form) }
+    func run() async throws { try await gateway.resolve("release", backend, form, isDryRun: dryRun) }
 }
 
 /// `chapar devices discard`: keeps the quarantined tokens: the configuration was wrong.
@@ -113,25 +116,36 @@ struct DiscardCommand: AsyncParsableCommand {
     @Argument(help: "The backend's name.")
     var backend: String
 
+    @Flag(help: "Only say how many tokens it is about.")
+    var dryRun = false
+
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws { try await gateway.resolve("discard", backend, form) }
+    func run() async throws { try await gateway.resolve("discard", backend, form, isDryRun: dryRun) }
 }
 
 extension GatewayAddress {
-    fileprivate func resolve(_ action: String, _ backend: String, _ form: OutputForm) async throws {
+    fileprivate func resolve(
+        _ action: String,
+        _ backend: String,
+        _ form: OutputForm,
+        isDryRun: Bool
+    ) async throws {
         let client = try requiredClient()
         let name = FormEncoding.encode(backend)
-        let body: JSONValue = ["action": .string(action)]
+        var body: JSONObject = ["action": .string(action)]
+        if isDryRun { body["dry_run"] = true }
+        let bytes = JSONValue.object(body).bytes
         // Settling twice is harmless, so the call may be repeated when the answer is lost.
-        let answer = try await client.postPatiently("/v1/backends/\(name)/invalidations", Array(body.text.utf8))
+        let answer = try await client.postPatiently("/v1/backends/\(name)/invalidations", bytes)
         await client.close()
         guard answer.status == 200 else {
             throw CommandFailure(answer.problem, answer.status == 404 ? .usage : .failure)
         }
         if form.isJSON { return Shell.print(answer.json) }
         let tokens = answer.json["tokens"]?.integerValue ?? 0
+        if isDryRun { return Shell.print("It is about \(tokens) \(tokens == 1 ? "token" : "tokens") of \(backend).") }
         let what = action == "release" ? "dead now" : "alive, as they were"
         Shell.print("\(backend) goes on. \(tokens) \(tokens == 1 ? "token is" : "tokens are") \(what).")
     }

@@ -110,7 +110,9 @@ struct NotificationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "notifications",
         abstract: "List and show the messages that a gateway has accepted.",
-        subcommands: [NotificationsListCommand.self, NotificationsShowCommand.self]
+        subcommands: [
+            NotificationsListCommand.self, NotificationsCountCommand.self, NotificationsShowCommand.self,
+        ]
     )
 }
 

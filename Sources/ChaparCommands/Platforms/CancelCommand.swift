@@ -30,6 +30,9 @@ struct CancelCommand: AsyncParsableCommand {
     @Flag(help: "Ask platforms that can to take back what they have taken.")
     var platform = false
 
+    @Flag(help: "Only say what would be cancelled.")
+    var dryRun = false
+
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
@@ -44,7 +47,11 @@ struct CancelCommand: AsyncParsableCommand {
 
     func run() async throws {
         if let key { return try await cancelAll(of: key) }
-        let path = "/v1/notifications/\(FormEncoding.encode(id ?? ""))" + (platform ? "?platform=true" : "")
+        var flags: [String] = []
+        if platform { flags.append("platform=true") }
+        if dryRun { flags.append("dry_run=true") }
+        let query = flags.isEmpty ? "" : "?" + flags.joined(separator: "&")
+        let path = "/v1/notifications/\(FormEncoding.encode(id ?? ""))\(query)"
         try await DevicesClient.use(gateway) { client in
             let answer = try await client.call { (client) throws(HTTPFailure) in try await client.erase(path) }.json
             if form.isJSON { return Shell.print(answer) }
@@ -54,7 +61,7 @@ struct CancelCommand: AsyncParsableCommand {
                 }
                 if !counts.isEmpty { Shell.print("\(title): \(counts.joined(separator: ", "))") }
             }
-            line("gateway", answer, ["cancelled", "in_flight", "too_late"])
+            line(dryRun ? "would be" : "gateway", answer, ["cancelled", "in_flight", "too_late"])
             line(
                 "platforms",
                 answer["platform"],
@@ -70,9 +77,24 @@ struct CancelCommand: AsyncParsableCommand {
     /// The number of calls in a row that find nothing to cancel, after which the command gives up.
     private static let mostFutileCalls = 5
 
+    /// Says what the cancellation of a key would end.
+    private func foresee(_ path: String) async throws {
+        try await DevicesClient.use(gateway) { client in
+            let answer = try await client.call { (client) throws(HTTPFailure) in try await client.erase(path) }.json
+            if form.isJSON { return Shell.print(answer) }
+            let inFlight = answer["in_flight"]?.integerValue ?? 0
+            let isComplete = answer["complete"]?.boolValue ?? true
+            Shell.print(
+                "would be: \(answer["cancelled"]?.integerValue ?? 0) cancelled, "
+                    + "\(isComplete ? "" : "at least ")\(inFlight) in flight"
+            )
+        }
+    }
+
     /// Cancels all waiting deliveries of a key in several calls, since each call ends after a bounded time.
     private func cancelAll(of key: String) async throws {
         let path = "/v1/notifications?key=\(FormEncoding.encode(key))"
+        if dryRun { return try await foresee(path + "&dry_run=true") }
         try await DevicesClient.use(gateway) { client in
             var (cancelled, inFlight, futile) = (Int64(0), Int64(0), 0)
             var isComplete = false

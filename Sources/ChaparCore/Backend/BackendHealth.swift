@@ -107,3 +107,27 @@ public struct Diagnosis: Sendable, Hashable {
         self.fix = fix
     }
 }
+
+extension PushBackend {
+    /// Returns the backend's findings; after `limit` one that says that there are none.
+    ///
+    /// For `chapar doctor` and `POST /v1/backends/{name}/diagnose`. It returns when the plugin does, which the deadline
+    /// cancels.
+    package func diagnose(within limit: Duration, _ time: any TimeSource) async -> [Diagnosis] {
+        await withTaskGroup(of: [Diagnosis]?.self) { group in
+            group.addTask { await self.diagnose() }
+            group.addTask {
+                try? await time.sleep(for: limit)  // Cancelled when the backend was faster.
+                return nil
+            }
+            let first = await group.next() ?? nil
+            group.cancelAll()
+            guard let first else {
+                let fix = "Check the network between here and the platform, and base_url and proxy."
+                let finding = "no result within \(Int(clamping: limit.inSeconds)) s"
+                return [Diagnosis("reachability", .failure, finding, fix: fix)]
+            }
+            return first.isEmpty ? [Diagnosis("checks", .ok, "the backend has nothing to check")] : first
+        }
+    }
+}

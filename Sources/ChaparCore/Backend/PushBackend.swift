@@ -35,6 +35,13 @@ public protocol PushBackend: Sendable {
     /// before each send.
     func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize?
 
+    /// Returns the message for one recipient as the platform gets it, without the recipient and without credentials.
+    ///
+    /// Nil where the plugin does not show it, and for a recipient that it does not address. It is for people who look
+    /// before they send: a caller asks it for a few recipients, such as the samples of a dry run, and never before each
+    /// send. No request goes to the platform.
+    func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject?
+
     /// Whether a second copy of the notification does harm (a call that rings twice).
     ///
     /// Called when a gateway restarts and an earlier attempt may have been delivered; the same rule as
@@ -144,6 +151,8 @@ extension PushBackend {
     }
     /// Returns nil: no limit is known.
     public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? { nil }
+    /// Returns nil: the message is not shown.
+    public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? { nil }
     /// Returns nil: the credential has no dates.
     public func credentialProblem(at now: Date) -> Refusal? { nil }
     /// Returns false: a second copy is only a nuisance.

@@ -251,9 +251,11 @@ package final class GoneBackends: Sendable {
 
     /// Moves everything that waits for a backend, now or for a later retry, to another one.
     ///
-    /// - Returns: The number of deliveries that were moved.
-    package func move(_ name: String, to other: String) async throws(Failure) -> Int {
-        try await requireGone(name)
+    /// With `isDryRun` it only checks that it can.
+    ///
+    /// - Returns: The number of deliveries that were moved, or would be.
+    package func move(_ name: String, to other: String, isDryRun: Bool = false) async throws(Failure) -> Int {
+        let count = try await requireGone(name)
         let snapshot = state.withLock { $0.snapshot }
         guard let target = snapshot?.app(ofBackend: other) else {
             let names = snapshot?.backends.map(\.name) ?? []
@@ -266,6 +268,7 @@ package final class GoneBackends: Sendable {
             throw .store(error)
         }
         if let waiting { throw .otherApp(waiting: waiting, target: target) }
+        guard !isDryRun else { return count }
         do throws(StoreError) {
             for _ in 0..<20 {
                 if let moved = try await store.move(backend: name, to: other) {
@@ -287,9 +290,12 @@ package final class GoneBackends: Sendable {
 
     /// Fails everything that waits for a backend: due deliveries now, the others when they are due.
     ///
+    /// With `isDryRun` it only counts them.
+    ///
     /// - Returns: The number of deliveries that are affected.
-    package func drop(_ name: String) async throws(Failure) -> Int {
+    package func drop(_ name: String, isDryRun: Bool = false) async throws(Failure) -> Int {
         let waiting = try await requireGone(name)
+        guard !isDryRun else { return waiting }
         let dropped = state.withLock { state in
             state.dropped.insert(name)
             state.beginAnew()
@@ -309,7 +315,6 @@ package final class GoneBackends: Sendable {
         return waiting
     }
 
-    @discardableResult
     private func requireGone(_ name: String) async throws(Failure) -> Int {
         guard let snapshot = state.withLock({ $0.snapshot }) else { throw .busy }
         guard !snapshot.has(name) else { throw .configured }

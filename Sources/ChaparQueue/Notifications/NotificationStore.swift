@@ -1,5 +1,4 @@
 public import ChaparCore
-public import Foundation
 
 /// The store of accepted notifications until they have ended, and for a while after: the gateway's one source of truth.
 ///
@@ -168,11 +167,11 @@ public protocol NotificationStore: StateStore {
     /// It is cheap: kept in memory or read from a small index.
     func depths() async throws(StoreError) -> [String: QueueDepth]
 
-    /// Returns, by sender, the due time of the delivery that has waited longest in any queue; a sender without one that
-    /// is due is left out.
+    /// Returns the deliveries of each sender that wait in any queue; a sender without one is left out.
     ///
-    /// A sender is the API key's name, empty without one. As cheap as ``depths()``. The default is empty.
-    func oldestDueBySender() async throws(StoreError) -> [String: Date]
+    /// A sender is the API key's name, empty without one. As cheap as ``depths()``. The default is nil: this store does
+    /// not look at its queue by sender.
+    func depthsBySender() async throws(StoreError) -> [String: SenderDepth]?
 
     /// Removes expired notifications, events and idempotency keys, the most that one short commit allows, and frees
     /// space on disk.
@@ -193,8 +192,8 @@ extension NotificationStore {
         try await claim(backend: backend, limit: limit, normal: limit, wait: wait)
     }
 
-    /// Returns nothing: this store does not look at its queue by sender.
-    public func oldestDueBySender() async throws(StoreError) -> [String: Date] { [:] }
+    /// Returns nil: this store does not look at its queue by sender.
+    public func depthsBySender() async throws(StoreError) -> [String: SenderDepth]? { nil }
 
     /// Returns true: in a store of a single gateway no other one takes its claims.
     public func holdsClaims(since moment: ContinuousClock.Instant) -> Bool { true }

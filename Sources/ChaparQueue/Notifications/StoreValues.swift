@@ -138,6 +138,17 @@ public struct QueueDepth: Sendable, Hashable {
     }
 }
 
+/// The deliveries of one sender that wait, at all backends.
+public struct SenderDepth: Sendable, Hashable {
+    /// The number of deliveries that are not final and not claimed, scheduled ones included.
+    public var waiting: Int
+    /// The due time of the delivery that has waited longest; nil when none is due.
+    public var oldestDue: Date?
+
+    /// Makes a depth.
+    public init(waiting: Int = 0, oldestDue: Date? = nil) { (self.waiting, self.oldestDue) = (waiting, oldestDue) }
+}
+
 /// A run of a gateway that did not end cleanly: it was killed, crashed, or lost power.
 public struct BrokenRun: Sendable, Hashable {
     /// The process id.

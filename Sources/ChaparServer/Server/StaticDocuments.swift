@@ -54,7 +54,7 @@ package final class StaticDocuments: Sendable {
         switch access {
         case .open: [[:]]
         case .anyKey: [["apiKey": []], [:]]
-        case .scope(let scope): [["apiKey": [.string(scope.rawValue)]], [:]]
+        case .scope, .either: .array(access.scopes.map { ["apiKey": [.string($0.rawValue)]] } + [[:]])
         }
     }
 

@@ -69,9 +69,11 @@ struct DepthCount {
     /// Returns how much waits at each backend.
     func depths() async throws(PostgresError) -> [String: QueueDepth] { try await sums(newest(), by: \.backend) }
 
-    /// Returns the oldest due time of each caller.
-    func oldestDueOfCallers() async throws(PostgresError) -> [String: Date] {
-        try await sums(newest(), by: \.caller).compactMapValues(\.oldestDue)
+    /// Returns how much each caller has waiting, without what is claimed.
+    func depthsOfCallers() async throws(PostgresError) -> [String: SenderDepth] {
+        try await sums(newest(), by: \.caller).compactMapValues { depth in
+            depth.waiting > 0 ? SenderDepth(waiting: depth.waiting, oldestDue: depth.oldestDue) : nil
+        }
     }
 
     /// Returns how much callers have waiting.

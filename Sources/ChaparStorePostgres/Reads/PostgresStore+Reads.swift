@@ -1,4 +1,4 @@
-public import Foundation
+internal import Foundation
 public import ChaparCore
 public import ChaparQueue
 internal import Synchronization
@@ -120,10 +120,10 @@ extension PostgresStore {
         }
     }
 
-    /// Returns the oldest due time of each sender, as ``DepthCount`` last found it.
-    public func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+    /// Returns how much each sender has waiting, as ``DepthCount`` last counted it.
+    public func depthsBySender() async throws(StoreError) -> [String: SenderDepth]? {
         do throws(PostgresError) {
-            return try await DepthCount(core).oldestDueOfCallers()
+            return try await DepthCount(core).depthsOfCallers()
         } catch {
             throw error.storeError
         }

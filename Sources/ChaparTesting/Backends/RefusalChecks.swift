@@ -40,6 +40,13 @@ extension BackendConformance {
             run: countsBytes
         ),
         Check(
+            "shows a message without its recipient and without secrets",
+            source: "PushBackend.payload(of:for:)",
+            why: "A dry run shows it to callers who may see neither tokens nor keys.",
+            needs: [],
+            run: showsNoToken
+        ),
+        Check(
             "never lets out a message that is too large",
             source: "PushBackend.check(_:for:)",
             why: "The caller hears of it with 422; after acceptance it is too late to change the message.",
@@ -124,6 +131,17 @@ extension BackendConformance {
                 (size.bytes > size.limit) == isLarge,
                 "\(words) counts as \(size.bytes) of \(size.limit)"
             )
+        }
+    }
+
+    private static func showsNoToken(_ subject: Subject) async throws {
+        guard case .token(let token) = subject.recipient(0) else { return }
+        let notification = subject.request(0..<1).notification
+        guard let body = subject.backend.payload(of: notification, for: Addressee(.token(token))) else { return }
+        let text = JSONValue.object(body).text
+        try expect(!text.contains(token.value), "the message that it shows has the token")
+        for secret in subject.secrets.map({ $0.reveal() }) where !secret.isEmpty {
+            try expect(!text.contains(secret), "the message that it shows has a secret")
         }
     }
 

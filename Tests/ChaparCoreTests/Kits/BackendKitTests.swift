@@ -9,8 +9,8 @@ enum ModelFault: String, Sendable, CaseIterable {
     case oddKind, noAudience, refusesTopics, checksAgain, noWindow
     case reportsNobody, reportsTwice, reportsOneTooFew, reportsStrangers, dropsBeyondLimit, hasNoID, refusesReplays
     case newIDs, mixesSends, sendsDryRuns
-    case blamesMessage, killsForeignTokens, takesAnybody, findsFaults, miscounts, passesLarge, leaksTokens, leaksSecrets
-    case logsTexts
+    case blamesMessage, killsForeignTokens, takesAnybody, findsFaults, miscounts, showsToken, passesLarge
+    case leaksTokens, leaksSecrets, logsTexts
     case waitsForEver, refusesLost, takesNonsense, doubtsUnsent, callsRepeatsHarmless, seesNoOutage, cannotDiagnose
     case forgetsCancelled, hangsWhenCancelled, goesOnAfterShutdown, cannotShutDownTwice, goesOnInShutdown, watchesOn
     case knowsNobody
@@ -42,6 +42,7 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .takesAnybody: "refuses every form and service"
         case .findsFaults: "finds no fault"
         case .miscounts: "counts the bytes"
+        case .showsToken: "shows a message without its recipient"
         case .passesLarge: "never lets out"
         case .leaksTokens, .leaksSecrets, .logsTexts: "shows no token"
         case .waitsForEver: "ends a send by its deadline"

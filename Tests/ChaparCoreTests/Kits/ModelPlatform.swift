@@ -82,6 +82,11 @@ final class ModelBackend: PushBackend {
         return PayloadSize(bytes: has(.miscounts) ? 1 : bytes, limit: Self.limit)
     }
 
+    func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        guard has(.showsToken), case .token(let token) = addressee.recipient else { return ["title": "x"] }
+        return ["token": .string(token.value)]
+    }
+
     var health: BackendHealth {
         let isUp = has(.seesNoOutage) || platform.state.withLock { $0.disturbance != .unreachable }
         return isUp ? BackendHealth() : BackendHealth(status: .down, detail: "nothing answers")

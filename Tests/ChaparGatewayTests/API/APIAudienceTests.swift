@@ -243,6 +243,11 @@ struct APIAudienceTests {
             let text = notification.title?.resolved(for: addressee.language) ?? ""
             return PayloadSize(bytes: text.utf8.count + token.value.utf8.count, limit: 40)
         }
+        ios.shown = { notification, addressee in
+            guard case .token(let token) = addressee.recipient else { return nil }
+            let title = notification.title?.resolved(for: addressee.language) ?? ""
+            return ["alert": .string(title), "to": [.string(token.value)]]
+        }
         ios.finding = { notification in
             guard notification.image != nil else { return PayloadCheck() }
             return PayloadCheck(warnings: [Finding(pointer: "#/content/image", code: "dropped", detail: "No picture.")])
@@ -251,6 +256,7 @@ struct APIAudienceTests {
         let now = harness.time.now
         for (name, locale, service) in [
             ("a", "fa", TokenService.iOSAPNs), ("b", "en", .iOSAPNs), ("c", "en", .androidFirebase),
+            ("long-secret", "en", .iOSAPNs),
         ] {
             var device = Device(id: name, createdAt: now)
             (device.tags, device.locale) = (["news"], locale)
@@ -267,9 +273,28 @@ struct APIAudienceTests {
         for sample in reply.json["samples"]?.arrayValue ?? [] {
             payloads[sample["device"]?.stringValue ?? ""] = sample["payloads"]
         }
-        #expect(payloads["a"] == [["backend": "ios", "bytes": 13, "limit": 40, "warnings": warnings]], "\(reply.text)")
-        #expect(payloads["b"] == [["backend": "ios", "bytes": 7, "limit": 40, "warnings": warnings]])
-        #expect(payloads["c"] == [["backend": "android", "warnings": []]])
+        func ofApple(_ title: String, _ token: String, _ bytes: Int) -> JSONValue {
+            let body: JSONValue = ["alert": .string(title), "to": [.string(token)]]
+            return [
+                "backend": "ios", "kind": "apns", "body": body, "bytes": .integer(Int64(bytes)), "limit": 40,
+                "warnings": warnings,
+            ]
+        }
+        #expect(payloads["a"] == [ofApple("سلام", "tok-a", 13)], "\(reply.text)")
+        #expect(payloads["b"] == [ofApple("Hi", "tok-b", 7)])
+        #expect(payloads["c"] == [["backend": "android", "kind": "fcm", "warnings": []]])
+        // A plugin that has the token in its message does not show it.
+        #expect(payloads["long-secret"] == [ofApple("Hi", "tok-…", 17)])
+        #expect(!reply.text.contains("tok-long"))
+        let single = try await harness.post(
+            #"{"to":{"devices":["a","b","c"]},"content":{"title":{"fa":"سلام","default":"Hi"},"image":"https://a.b/c"},"#
+                + #""options":{"dry_run":true}}"#
+        )
+        #expect(single.status == 202, "\(single.text)")
+        let shown = single.json["payloads"]?.arrayValue
+        #expect(shown == [ofApple("سلام", "tok-a", 13), ["backend": "android", "kind": "fcm", "warnings": []]])
+        let real = try await harness.post(#"{"to":{"devices":["a"]},"content":{"title":"Hi"}}"#)
+        #expect(real.json["payloads"] == nil, "\(real.text)")
     }
 
     @Test("A message that one backend would refuse is refused where no other could take it, and else a warning")

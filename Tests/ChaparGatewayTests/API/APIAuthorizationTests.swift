@@ -70,11 +70,8 @@ struct APIAuthorizationTests {
     func scopes(route: Case) async throws {
         for scope in GatewayConfiguration.APIKey.Scope.allCases {
             let status = try await status(route, APIHarness.bearer(scope.rawValue))
-            let isAllowed =
-                switch route.route.access {
-                case .open, .anyKey: true
-                case .scope(let needed): scope == needed || scope.includes(needed)
-                }
+            let needed = route.route.access.scopes
+            let isAllowed = needed.isEmpty || needed.contains { scope == $0 || scope.includes($0) }
             #expect(isAllowed ? status != 401 && status != 403 : status == 403, "\(scope)")
         }
     }
@@ -97,7 +94,8 @@ struct APIAuthorizationTests {
                 switch one.route.access {
                 case .open: "[{}]"
                 case .anyKey: #"[{"apiKey":[]},{}]"#
-                case .scope(let scope): #"[{"apiKey":["\#(scope.rawValue)"]},{}]"#
+                case .scope, .either:
+                    "[" + one.route.access.scopes.map { #"{"apiKey":["\#($0.rawValue)"]},"# }.joined() + "{}]"
                 }
             return "\(one.testDescription) \(security)"
         }
@@ -117,7 +115,7 @@ struct APIAuthorizationTests {
                 switch one.route.access {
                 case .open: "nothing"
                 case .anyKey: "any key"
-                case .scope(let scope): "`\(scope.rawValue)`"
+                case .scope, .either: one.route.access.scopes.map { "`\($0.rawValue)`" }.joined(separator: " or ")
                 }
             return "| `\(one.testDescription)` | \(needs) |"
         }

@@ -244,6 +244,8 @@ struct StubBackend: PushBackend {
     var audience: BackendAudience
     var finding: @Sendable (PushNotification) -> PayloadCheck = { _ in PayloadCheck() }
     var size: @Sendable (PushNotification, Addressee) -> PayloadSize? = { _, _ in nil }
+    var shown: @Sendable (PushNotification, Addressee) -> JSONObject? = { _, _ in nil }
+    var diagnosis: @Sendable () async -> [Diagnosis] = { [] }
     var health = BackendHealth()
     /// A text that is no token and no topic; other tokens are brought to lower case where there is one.
     var malformed: String?
@@ -258,6 +260,12 @@ struct StubBackend: PushBackend {
     func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
         size(notification, addressee)
     }
+
+    func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
+        shown(notification, addressee)
+    }
+
+    func diagnose() async -> [Diagnosis] { await diagnosis() }
 
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         guard let malformed else { return token }
@@ -293,7 +301,7 @@ struct StubBackend: PushBackend {
 struct StubWorkers: WorkerObserver {
     var invalidations: TokenInvalidation?
     let workers = [
-        WorkerStatus(backend: "ios", inFlight: 3, window: 1000),
+        WorkerStatus(backend: "ios", inFlight: 3, window: 1000, quota: .init(perSecond: 100, used: 0.4123)),
         WorkerStatus(
             backend: "android",
             pauseReason: "invalid_grant",

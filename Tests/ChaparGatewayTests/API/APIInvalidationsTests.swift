@@ -77,6 +77,10 @@ struct APIInvalidationsTests {
     @Test("are settled by an action, which may be repeated", arguments: [("release", 0), ("discard", 60)])
     func settle(action: String, alive: Int) async throws {
         try await Self.uncertain { harness in
+            let dryBody = #"{"action":"\#(action)","dry_run":true}"#
+            let dry = try await harness.send(.post, "/v1/backends/ios/invalidations", dryBody)
+            #expect(dry.json["tokens"] == 60 && dry.json["dry_run"] == true, "\(dry.text)")
+            #expect(harness.desk.trippedGuards.count == 1, "a dry run settles nothing")
             let body = #"{"action":"\#(action)"}"#
             let first = try await harness.send(.post, "/v1/backends/ios/invalidations", body)
             #expect(first.status == 200)
@@ -95,6 +99,8 @@ struct APIInvalidationsTests {
         arguments: [
             ("ios", #"{"action":"releas"}"#, 422, "#/action unknown_action"), ("ios", "{}", 422, "#/action missing"),
             ("ios", #"{"action":"release","x":1}"#, 422, "#/x unknown_field"),
+            ("ios", #"{"action":"release","dry_run":"yes"}"#, 422, "#/dry_run wrong_type"),
+            ("ios", #"{"dry_run":true}"#, 422, "#/action missing"),
             ("iso", #"{"action":"release"}"#, 404, ""),
             ("ios", "no", 400, ""), ("ios", "[]", 422, "# wrong_type"),
         ]

@@ -289,9 +289,9 @@ final class HeldStore: NotificationStore {
         return try await whole.depths()
     }
 
-    func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+    func depthsBySender() async throws(StoreError) -> [String: SenderDepth]? {
         if let failure = contents.withLock({ $0.failure }) { throw failure }
-        return try await whole.oldestDueBySender()
+        return try await whole.depthsBySender()
     }
 
     func purge(_ retention: Retention) async throws(StoreError) -> Bool { try await whole.purge(retention) }

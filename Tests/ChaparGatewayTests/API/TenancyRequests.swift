@@ -50,8 +50,21 @@ struct TenancyRequests {
             "POST /v1/notifications/batch",
             messages.map { Call(path: "/v1/notifications/batch", body: #"{"notifications":[\#($0)]}"#) }
         ),
-        Self("DELETE /v1/notifications", query: "?key=$KEY"),
-        Self("GET /v1/notifications/{id}"), Self("DELETE /v1/notifications/{id}"),
+        Self(
+            "DELETE /v1/notifications",
+            ["", "&dry_run=true"].map { Call(path: "/v1/notifications?key=$KEY\($0)") }
+        ),
+        Self("GET /v1/notifications/{id}"),
+        Self(
+            "DELETE /v1/notifications/{id}",
+            ["?dry_run=true", ""].map { Call(path: "/v1/notifications/$NOTE\($0)") }
+        ),
+        Self(
+            "GET /v1/notifications/counts",
+            ["?id=$NOTE", "?backend=$BACKEND&since=2020-01-01T00:00:00Z"].map {
+                Call(path: "/v1/notifications/counts\($0)")
+            }
+        ),
         Self("GET /v1/notifications/{id}/deliveries"),
         Self(
             "GET /v1/notifications",
@@ -177,9 +190,23 @@ struct TenancyRequests {
             "POST /v1/backends/{name}/clear",
             [#"{"device":"phone"}"#, "{}"].map { Call(path: "/v1/backends/$BACKEND/clear", body: $0) }
         ),
-        Self("POST /v1/backends/{name}/invalidations", #"{"action":"release"}"#),
-        Self("POST /v1/backends/{name}/move", #"{"to":"own-apns"}"#), Self("POST /v1/backends/{name}/drop", "{}"),
-        Self("POST /v1/backends/{name}/retry", "{}"),
+        Self(
+            "POST /v1/backends/{name}/invalidations",
+            [#"{"action":"release","dry_run":true}"#, #"{"action":"release"}"#].map {
+                Call(path: "/v1/backends/$BACKEND/invalidations", body: $0)
+            }
+        ),
+        Self(
+            "POST /v1/backends/{name}/move",
+            [#"{"to":"own-apns","dry_run":true}"#, #"{"to":"own-apns"}"#].map {
+                Call(path: "/v1/backends/$BACKEND/move", body: $0)
+            }
+        ),
+        Self(
+            "POST /v1/backends/{name}/drop",
+            [#"{"dry_run":true}"#, "{}"].map { Call(path: "/v1/backends/$BACKEND/drop", body: $0) }
+        ),
+        Self("POST /v1/backends/{name}/retry", "{}"), Self("POST /v1/backends/{name}/diagnose", "{}"),
         Self(
             "GET /v1/invalidations",
             [Call(path: "/v1/invalidations"), Call(path: "/v1/invalidations?backend=$BACKEND")]
@@ -208,7 +235,8 @@ struct TenancyRequests {
     ].map { Self($0, []) }
 
     private static let administration: [Self] = [
-        Self("GET /v1/keys"), Self("DELETE /v1/users/{id}", query: "?app=$APP"), Self("GET /metrics"),
+        Self("GET /v1/keys"), Self("GET /v1/key"),
+        Self("DELETE /v1/users/{id}", query: "?app=$APP"), Self("GET /metrics"),
         Self("GET /healthz"), Self("GET /readyz"), Self("GET /"),
         // The code decides here, whatever key comes along.
         Self("POST /v1/dashboard/session", []),

@@ -276,6 +276,23 @@ struct FlowControlTests {
         await rig.store.close()
     }
 
+    @Test("shows the rate of its quota, and how much of it was used over the last seconds")
+    func quotaStatus() {
+        #expect(FlowControl(configured(), at: now).quotaStatus(at: now) == nil)
+        let flow = FlowControl(configured(pacing: Pacing(perSecond: 100, burst: .seconds(1))), at: now)
+        #expect(flow.quotaStatus(at: now) == WorkerStatus.Quota(perSecond: 100, used: 0))
+        // Half of the rate for a minute.
+        for second in 1...60 {
+            let moment = now.addingTimeInterval(Double(second))
+            flow.release(reserved: flow.reserve(50, at: moment).granted, used: 50, at: moment)
+        }
+        let end = now.addingTimeInterval(60)
+        let used = flow.quotaStatus(at: end)?.used ?? 0
+        #expect(abs(used - 0.5) < 0.05, "\(used)")
+        let later = flow.quotaStatus(at: end.addingTimeInterval(60))?.used ?? 1
+        #expect(later < 0.01, "\(later)")
+    }
+
     @Test("keeps the quota's level over a reload, also with another rate")
     func quota() {
         let slow = Pacing(perSecond: 10, burst: .seconds(10))

@@ -354,6 +354,11 @@ struct GoneBackendsTests {
             #expect(try await ask("/v1/backends/never/drop", "{}").status == 404)
             #expect(try await ask("/v1/backends/gone/move", "{}").errors == ["#/to missing"])
             #expect(try await ask("/v1/backends/gone/move", #"{"to":"c"}"#).errors == ["#/to unknown_backend"])
+            let dryMove = try await ask("/v1/backends/gone/move", #"{"to":"b","dry_run":true}"#)
+            #expect(dryMove.json["moved"] == 1 && dryMove.json["dry_run"] == true, "\(dryMove.text)")
+            let dryDrop = try await ask("/v1/backends/gone/drop", #"{"dry_run":true}"#)
+            #expect(dryDrop.json["dropped"] == 1 && dryDrop.json["dry_run"] == true, "\(dryDrop.text)")
+            #expect(try await rig.dispatcher.goneBackends?.depths()["gone"]?.waiting == 1, "a dry run moves nothing")
             let moved = try await rig.withTimeGoing { try await ask("/v1/backends/gone/move", #"{"to":"b"}"#) }
             #expect(moved.status == 200)
             #expect(moved.json["moved"] == 1)

@@ -115,7 +115,7 @@ struct WrappingStore: NotificationStore, DeviceStore, OutboxStore {
 
     func depths() async throws(StoreError) -> [String: QueueDepth] { try await base.depths() }
 
-    func oldestDueBySender() async throws(StoreError) -> [String: Date] { try await base.oldestDueBySender() }
+    func depthsBySender() async throws(StoreError) -> [String: SenderDepth]? { try await base.depthsBySender() }
 
     func purge(_ retention: Retention) async throws(StoreError) -> Bool { try await base.purge(retention) }
 

@@ -365,9 +365,9 @@ package final class MemoryStore: NotificationStore {
         return try await read { $0.depths(time) }
     }
 
-    package func oldestDueBySender() async throws(StoreError) -> [String: Date] {
+    package func depthsBySender() async throws(StoreError) -> [String: SenderDepth]? {
         let time = time
-        return try await read { $0.oldestDueBySender(time) }
+        return try await read { $0.depthsBySender(time) }
     }
 
     package func purge(_ retention: Retention) async throws(StoreError) -> Bool {

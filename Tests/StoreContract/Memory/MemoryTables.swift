@@ -354,15 +354,16 @@ struct MemoryTables {
         return depths
     }
 
-    func oldestDueBySender(_ time: any TimeSource) -> [String: Date] {
-        var oldest: [String: Date] = [:]
-        for row in waiting.values where isFree(row) {
-            let due = due(row, time)
-            guard due <= time.steady else { continue }
-            let caller = notifications[row.notification]?.caller ?? ""
-            oldest[caller] = min(oldest[caller] ?? due, due)
+    func depthsBySender(_ time: any TimeSource) -> [String: SenderDepth] {
+        var depths: [String: SenderDepth] = [:]
+        for row in waiting.values where row.owner == nil {
+            let (caller, due) = (notifications[row.notification]?.caller ?? "", due(row, time))
+            var depth = depths[caller] ?? SenderDepth()
+            depth.waiting += 1
+            if due <= time.steady, isFree(row) { depth.oldestDue = min(depth.oldestDue ?? due, due) }
+            depths[caller] = depth
         }
-        return oldest
+        return depths
     }
 
     func nextDue(_ backend: String, _ time: any TimeSource) -> Date? {

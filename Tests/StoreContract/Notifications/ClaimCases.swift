@@ -105,22 +105,28 @@ extension StoreConformance {
             try expect(try await store.claimNow().count, is: 1, "left for the next one")
             await store.close()
         },
-        StoreConformanceCase("The oldest due time of each sender is that of any of its queues") { fixture in
+        StoreConformanceCase("A sender's depth is the sum of its queues, with their oldest due time") { fixture in
             let store = try await fixture.open()
             let start = fixture.time.now
-            func oldest() async throws -> [String: Date] { try await store.oldestDueBySender() }
-            try expect(try await oldest(), is: [:], "of an empty store")
+            func depths() async throws -> [String: SenderDepth]? { try await store.depthsBySender() }
+            func depth(_ waiting: Int, _ oldest: Date?) -> SenderDepth {
+                SenderDepth(waiting: waiting, oldestDue: oldest)
+            }
+            try expect(try await depths(), is: [:], "of an empty store")
             _ = try await store.accept(.sample(store, fixture.time, due: start + 100, caller: "later"))
             _ = try await store.accept(.sample(store, fixture.time, backends: ["fcm"], caller: "shop"))
             fixture.time.advance(by: .seconds(2))
             _ = try await store.accept(.sample(store, fixture.time, priority: .normal, caller: "shop"))
             _ = try await store.accept(.sample(store, fixture.time, priority: .normal, caller: "crm"))
-            try expect(try await oldest(), is: ["shop": start, "crm": start + 2], "at first")
+            let later = depth(1, nil)
+            let first = ["later": later, "shop": depth(2, start), "crm": depth(1, start + 2)]
+            try expect(try await depths(), is: first, "at first")
             let claimed = try await store.claim(backend: "fcm", limit: 1, wait: .zero)
-            try expect(try await oldest(), is: ["shop": start + 2, "crm": start + 2], "after a claim")
+            let second = ["later": later, "shop": depth(1, start + 2), "crm": depth(1, start + 2)]
+            try expect(try await depths(), is: second, "after a claim")
             try await store.end(claimed)
             try await store.end(try await store.claimNow())
-            try expect(try await oldest(), is: [:], "after all ended")
+            try expect(try await depths(), is: ["later": later], "after all that was due ended")
             await store.close()
         },
         StoreConformanceCase("Depths tell what waits and what is claimed") { fixture in

@@ -6,12 +6,12 @@ internal import Synchronization
 
 /// The code in the dashboard's link, and the token that a page gets in exchange.
 ///
-/// `serve` makes the code for its operator at the start; it is valid once and for ten minutes. The token has the rights
+/// `serve` makes the code for its operator at the start; it is valid once and for a minute. The token has the rights
 /// of a key with the scope `read`, for half a day at most and not after a restart. Both are valid only while the first
 /// key is. Only their hashes are kept.
 package final class DashboardAccess: Sendable {
     /// The lifetime of a code, in seconds.
-    package static let codeLifetime: TimeInterval = 600
+    package static let codeLifetime: TimeInterval = 60
     /// The lifetime of a token, in seconds.
     static let tokenLifetime: TimeInterval = 12 * 3600
 

@@ -86,7 +86,8 @@ package struct Keyring: Sendable {
 
     /// Returns the caller, unless its key lacks the scope.
     private static func permit(_ caller: Caller, _ access: Route.Access) throws(Problem) -> Caller {
-        if case .scope(let scope) = access, !caller.has(scope) {
+        let scopes = access.scopes
+        if let scope = scopes.first, !scopes.contains(where: caller.has) {
             var problem = Problem.lacks(scope)
             problem.keyName = caller.name
             throw problem

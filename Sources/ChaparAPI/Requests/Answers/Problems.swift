@@ -381,6 +381,17 @@ extension Problem {
         )
     }
 
+    /// Returns the problem of a second diagnosis of a backend at the same time.
+    static func diagnosisRuns(_ name: String) -> Problem {
+        Problem(
+            .conflict,
+            "diagnosis_runs",
+            "A diagnosis runs",
+            detail: "The backend \(name.prefix(64)) is examined at this moment. Wait for the answer to that request.",
+            retryAfter: .seconds(1)
+        )
+    }
+
     /// The problem of moving or dropping deliveries that are claimed.
     static let backendBusy = Problem(
         .conflict,

@@ -34,6 +34,8 @@ final class FlowControl: Sendable {
         var bucket: TokenBucket?
         /// The slice that is reserved from the ledger.
         var slice = QuotaSlice()
+        /// The rate at which this gateway uses the quota.
+        var use = RecentRate()
     }
 
     /// Makes the flow of a backend from what was stored before a restart; nil starts afresh.
@@ -122,8 +124,18 @@ final class FlowControl: Sendable {
     /// Returns the unused part of a reservation to the quota.
     func release(reserved: Int, used: Int, at now: Date) {
         quota.withLock { quota in
+            if used > 0, quota.pacing != nil { quota.use.add(used, at: now) }
             quota.bucket?.release(reserved: reserved, used: used, at: now)
             if ledger != nil { quota.slice.release(reserved: reserved, used: used, at: now) }
+        }
+    }
+
+    /// Returns the allowed rate and how much of it this gateway used lately; nil without a quota.
+    func quotaStatus(at now: Date) -> WorkerStatus.Quota? {
+        quota.withLock { quota in
+            guard let pacing = quota.pacing else { return nil }
+            let rate = quota.bucket?.rate ?? pacing.perSecond
+            return WorkerStatus.Quota(perSecond: rate, used: min(1, quota.use.perSecond(at: now) / rate))
         }
     }
 

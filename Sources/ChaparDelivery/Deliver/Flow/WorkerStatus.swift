@@ -30,6 +30,8 @@ package struct WorkerStatus: Sendable, Hashable {
     ///
     /// The backend goes on meanwhile.
     package var undecidedCallers: Int
+    /// The rate at which the gateway sends to the backend, and how much of it is used; nil without one.
+    package var quota: Quota?
 
     /// Makes a status.
     package init(
@@ -44,7 +46,8 @@ package struct WorkerStatus: Sendable, Hashable {
         isPaused: Bool = false,
         breaker: Breaker = Breaker(.closed),
         areInvalidationsQuarantined: Bool = false,
-        undecidedCallers: Int = 0
+        undecidedCallers: Int = 0,
+        quota: Quota? = nil
     ) {
         self.backend = backend
         self.inFlight = inFlight
@@ -58,6 +61,7 @@ package struct WorkerStatus: Sendable, Hashable {
         self.breaker = breaker
         self.areInvalidationsQuarantined = areInvalidationsQuarantined
         self.undecidedCallers = undecidedCallers
+        self.quota = quota
     }
 
     /// Returns the backend's health according to its worker; `own` is the backend's own report, which may not show that
@@ -70,6 +74,20 @@ package struct WorkerStatus: Sendable, Hashable {
         let state = isPaused ? "paused by the platform" : isParked ? "parked" : "slowed"
         health.detail = own.detail ?? "\(state)\(words.isEmpty ? "" : ", ")\(words)"
         return health
+    }
+
+    /// A rate of messages, and its use.
+    package struct Quota: Sendable, Hashable {
+        /// The messages a second that may go.
+        package var perSecond: Double
+        /// The part of it that this gateway used over about the last ten seconds, from 0 to 1.
+        package var used: Double
+
+        /// Makes a quota.
+        package init(perSecond: Double, used: Double) {
+            self.perSecond = perSecond
+            self.used = used
+        }
     }
 
     /// The state of a worker's circuit breaker.

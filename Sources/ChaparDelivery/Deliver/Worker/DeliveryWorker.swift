@@ -147,7 +147,8 @@ final class DeliveryWorker: Sendable {
             isPaused: state.isPauseInForce,
             breaker: breaker,
             areInvalidationsQuarantined: state.isQuarantined,
-            undecidedCallers: watch.quarantinedCallers.count
+            undecidedCallers: watch.quarantinedCallers.count,
+            quota: flow.quotaStatus(at: now.steady)
         )
     }
 

@@ -29,6 +29,7 @@ struct Handlers: Sendable {
     let invalidations: InvalidationsAPI
     let goneBackends: GoneBackendsAPI
     let retries: RetryAPI
+    let diagnoses: DiagnosisAPI
     let keys: KeysAPI
     let dashboard: DashboardAPI
     let segments: SegmentsAPI
@@ -100,6 +101,9 @@ extension RouteTable {
             Route(.get, "/v1/notifications", .scope(.read), isOnRecord: true) { _, _, scope throws(Problem) in
                 try await own.searches.notifications(scope)
             },
+            Route(.get, "/v1/notifications/counts", .scope(.read), isOnRecord: true) { _, _, scope throws(Problem) in
+                try await own.searches.countNotifications(scope)
+            },
             Route(.get, "/v1/deliveries", .scope(.read), isOnRecord: true) { _, _, scope throws(Problem) in
                 try await own.searches.deliveries(scope)
             },
@@ -157,7 +161,11 @@ extension RouteTable {
             Route(.post, "/v1/devices/{id}/events", .scope(.devices)) { request, values, scope throws(Problem) in
                 try await own.deviceEvents.receive(request, values[0], scope)
             },
-            Route(.get, "/v1/devices/{id}/operations", .scope(.devices)) { _, values, scope throws(Problem) in
+            // Support sees what waits for a device, and changes nothing of it.
+            Route(.get, "/v1/devices/{id}/operations", .either(.devices, .readAll)) {
+                _,
+                values,
+                scope throws(Problem) in
                 try await own.subscriptions.list(values[0], scope)
             },
             Route(.post, "/v1/users/{id}/switch", .scope(.devices)) { request, values, scope throws(Problem) in
@@ -248,6 +256,9 @@ extension RouteTable {
             },
             Route(.post, "/v1/backends/{name}/retry", .scope(.admin)) { request, values, scope throws(Problem) in
                 try await own.retries.retry(request, values[0], scope)
+            },
+            Route(.post, "/v1/backends/{name}/diagnose", .scope(.admin)) { request, values, scope throws(Problem) in
+                try await own.diagnoses.diagnose(request, values[0], scope)
             },
             Route(.get, "/v1/invalidations", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.invalidations.show(scope)
@@ -361,7 +372,10 @@ extension RouteTable {
 
     private static func administration(_ own: Handlers) -> [Route] {
         [
-            Route(.get, "/v1/keys", .scope(.admin)) { _, _, scope throws(Problem) in try own.keys.list(scope) },
+            Route(.get, "/v1/keys", .scope(.admin)) { _, _, scope throws(Problem) in
+                try await own.keys.list(scope)
+            },
+            Route(.get, "/v1/key", .anyKey) { _, _, scope throws(Problem) in try own.keys.show(scope) },
             // The code is the credential.
             Route(.post, "/v1/dashboard/session", .open) { request, _, scope throws(Problem) in
                 try await own.dashboard.exchange(request, scope)

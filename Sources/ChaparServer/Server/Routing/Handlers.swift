@@ -57,6 +57,7 @@ extension Handlers {
             invalidations: InvalidationsAPI(state: state, workers: workers, admission: admission),
             goneBackends: GoneBackendsAPI(state: state, workers: workers, admission: admission),
             retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
+            diagnoses: DiagnosisAPI(state: state, admission: admission),
             keys: KeysAPI(state: state, uses: api.keyUses),
             dashboard: DashboardAPI(
                 state: state,

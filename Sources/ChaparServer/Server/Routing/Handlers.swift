@@ -58,6 +58,7 @@ extension Handlers {
             goneBackends: GoneBackendsAPI(state: state, workers: workers, admission: admission),
             retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
             keys: KeysAPI(state: state, uses: api.keyUses),
+            series: SeriesAPI(state: state),
             dashboard: DashboardAPI(
                 state: state,
                 access: api.dashboard,

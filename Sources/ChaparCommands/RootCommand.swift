@@ -9,7 +9,7 @@ struct RootCommand: AsyncParsableCommand {
         let own: [any ParsableCommand.Type] = [
             DemoCommand.self, InitCommand.self, ServeCommand.self, SendCommand.self, CheckCommand.self,
             DoctorCommand.self, ExplainCommand.self, ConfigCommand.self, KeysCommand.self, BackendsCommand.self,
-            RetryCommand.self, CampaignsCommand.self, SandboxCommand.self, BenchCommand.self,
+            RetryCommand.self, CampaignsCommand.self, TopCommand.self, SandboxCommand.self, BenchCommand.self,
             FindCommand.self, NotificationsCommand.self, DeliveriesCommand.self, DeadCommand.self,
             DevicesCommand.self, AudienceCommand.self, SegmentsCommand.self, TopicsCommand.self, ChannelsCommand.self,
             TokensCommand.self, CancelCommand.self,

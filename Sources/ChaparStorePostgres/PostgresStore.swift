@@ -14,6 +14,7 @@ public final class PostgresStore: NotificationStore {
     public var abilities: StoreAbilities {
         var abilities = StoreAbilities(nodes: self, quotas: self, traces: self, search: self)
         abilities.webhooks = self
+        abilities.series = self
         abilities.campaigns = self
         abilities.audiences = self
         return abilities

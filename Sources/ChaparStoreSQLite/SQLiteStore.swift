@@ -19,6 +19,7 @@ public final class SQLiteStore: NotificationStore, ServingNotes {
         abilities.serving = self
         abilities.webhooks = self
         abilities.audiences = self
+        abilities.series = self
         return abilities
     }
 

@@ -14,6 +14,7 @@ final class StoreWriter {
     let freePages: FreePages
     let searchIndex: SearchIndex
     private var preparedWebhooks: WebhookTable?
+    private var preparedSeries: SeriesTable?
 
     init(
         _ transaction: Transaction,
@@ -38,5 +39,10 @@ final class StoreWriter {
     /// Returns the tables of webhooks, whose statements are prepared at the first call.
     func webhooks() throws(StoreError) -> WebhookTable {
         try preparedWebhooks.keep(try WebhookTable(transaction.connection))
+    }
+
+    /// Returns the table of counts over time, whose statements are prepared at the first call.
+    func series() throws(StoreError) -> SeriesTable {
+        try preparedSeries.keep(try SeriesTable(transaction.connection))
     }
 }

@@ -47,6 +47,7 @@ struct CopyColumnTests {
         "outbox_changes": CopiedTable(.changes),
         "outbox_entries": CopiedTable(.entries, columns: ["user_key": ["user"], "asked": ["leased"]]),
         "webhooks": CopiedTable(.webhooks, left: heldWebhooks), "webhook_messages": CopiedTable(.webhookMessages),
+        "series": CopiedTable(.series),
     ]
     private static let heldWebhooks = ["holder": "nothing is held", "held_until": "nothing is held"]
     /// Tables of a file that are not copied, with the reason.
@@ -76,6 +77,7 @@ struct CopyColumnTests {
         "outbox_changes": CopiedTable(.changes),
         "outbox_entries": CopiedTable(.entries, columns: ["asked": ["lease"]], left: ["owner": "nothing is claimed"]),
         "webhooks": CopiedTable(.webhooks, left: heldWebhooks), "webhook_messages": CopiedTable(.webhookMessages),
+        "series": CopiedTable(.series),
     ]
     /// Tables of a schema that are not copied, with the reason.
     private static let postgresLeft = [
@@ -504,6 +506,11 @@ struct CopyColumnTests {
                     "webhook": "'shop'", "id": "'msg_1'", "number": "84", "state": "1", "due": "1764000000085",
                     "record": "X'7B7D'",
                 ],
+                db
+            )
+            try Self.insert(
+                "series",
+                ["scale": "1", "start": "20425", "backend": "'shop'", "run": "86", "counts": "X'020157'"],
                 db
             )
             try db.execute(

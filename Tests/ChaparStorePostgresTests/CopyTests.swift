@@ -246,7 +246,7 @@ struct CopyTests {
     /// The kinds that the filling has none of: CopyColumnTests copies a row of each, there and back.
     private static let ofOneRow: Set<CopyKind> = [
         .searchKeys, .handled, .campaigns, .parts, .userLabels, .deviceLabels, .webhooks,
-        .webhookMessages,
+        .webhookMessages, .series,
     ]
 
     private static func filled(_ path: String) async throws -> StoreFilling {

@@ -6,12 +6,23 @@ import Foundation
 @testable import ChaparStorePostgres
 
 extension GrowthWork {
-    /// Every call of search, campaigns, webhooks and audiences.
+    /// Every call of search, campaigns, webhooks, audiences and counts over time.
     func useAbilities() async throws {
         try await search()
         try await label()
         try await publish()
         try await send()
+        try await countMinutes()
+    }
+
+    private func countMinutes() async throws {
+        var block = SeriesBlock(.minutes)
+        block.add(SeriesCounts(), at: 0)
+        let rows = (0..<count).map { SeriesRow(.minutes, start: Int64($0), backend: name, run: 1, block) }
+        for _ in 0..<2 { try await store.saveSeries(rows) }
+        _ = try await store.series(SeriesLook(of: ["", name], hours: 0..<Int64(count), days: 0..<Int64(count)))
+        while try await store.foldSeries(before: Int64(count), removingBefore: 0) {}
+        _ = try await store.foldSeries(before: Int64(count), removingBefore: Int64(count))
     }
 
     private func search() async throws {

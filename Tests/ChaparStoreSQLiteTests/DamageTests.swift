@@ -120,6 +120,11 @@ struct DamageTests {
                 "its list of steps (grdb_migrations) lacks 18 campaigns"
             ),
             (
+                "DELETE FROM grdb_migrations WHERE identifier = '19 series'",
+                "its list of steps (grdb_migrations) lacks 19 series"
+            ),
+            ("DROP TABLE series", "the table series is missing"),
+            (
                 "UPDATE grdb_migrations SET identifier = '6 arrivals%5 op' WHERE identifier = '6 arrivals'",
                 "its list of steps (grdb_migrations) lacks 6 arrivals"
             ),

@@ -3,7 +3,7 @@ import ChaparComposition
 import ChaparCore
 import ChaparQueue
 
-/// Rows of the abilities that a store may have: search, campaigns, webhooks and audiences.
+/// Rows of the abilities that a store may have: search, campaigns, webhooks, counts over time and audiences.
 extension StoreFilling {
     /// Fills the tables of all abilities that a store has.
     mutating func fillAbilities(_ store: some Store) async throws {
@@ -11,6 +11,7 @@ extension StoreFilling {
         if let search = abilities.search { try await search.mark(deadMarks) }
         if abilities.campaigns != nil { try await fillCampaigns(store) }
         if let webhooks = abilities.webhooks { try await fillWebhooks(webhooks, now: store.time.steady) }
+        if let series = abilities.series { try await series.saveSeries(Self.series) }
         guard let audiences = abilities.audiences else { return }
         _ = try await audiences.relabel([
             LabelChange(
@@ -22,6 +23,17 @@ extension StoreFilling {
             ),
             LabelChange(.device("d2"), added: [AudienceLabel.devices("testers", in: .default)]),
         ])
+    }
+
+    /// Counts of the gateway and of a backend.
+    private static var series: [SeriesRow] {
+        var counts = SeriesCounts()
+        (counts.accepted, counts.handedOver, counts.oldest) = (300, 299, 2)
+        return ["", "apns"].enumerated().map { place, backend in
+            var block = SeriesBlock(.minutes)
+            block.add(counts, at: 59 - place)
+            return SeriesRow(.minutes, start: 490_000, backend: backend, run: 7, block)
+        }
     }
 
     private mutating func fillCampaigns(_ store: some Store) async throws {
@@ -111,6 +123,12 @@ extension StoreFilling {
                 all.append { try await store.webhookMessages(of: "hook", state, at: moment, limit: 9).map { "\($0)" } }
             }
             all.append { ["\(try await store.webhookCounts(of: "hook"))"] }
+        }
+        if let store = abilities.series {
+            all.append {
+                try await store.series(SeriesLook(of: ["", "apns"], hours: 0..<1_000_000))
+                    .map { "\($0.start) \($0.backend) \($0.run) \($0.block.stored)" }.sorted()
+            }
         }
         if let store = abilities.audiences {
             all.append { try await store.labels(ofUser: "u1") }

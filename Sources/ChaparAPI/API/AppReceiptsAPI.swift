@@ -190,7 +190,7 @@ package final class AppReceiptsAPI: Sendable {
             let backend = delivery.backend.isEmpty ? "app" : delivery.backend
             return EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
         }
-        return try await state.store.record([entry]).first ?? .unknown
+        return try await state.record([entry]).first ?? .unknown
     }
 
     /// Returns the delivery of a notification that went to a token, to the device that has it, or to the platform's own

@@ -107,9 +107,9 @@ package struct ClicksAPI: Sendable {
             EventJSON.received(delivery, changesState: state != nil, backend: backend, logEntry: logEntry, at: now)
         }
         do throws(StoreError) {
-            var results = try await endpoint.state.store.record([entry])
+            var results = try await endpoint.state.record([entry])
             if results == [.unknown], let other = entry.regardlessOfUser {
-                results = try await endpoint.state.store.record([other])
+                results = try await endpoint.state.record([other])
             }
             return results.compactMap(\.delivery)
         } catch {

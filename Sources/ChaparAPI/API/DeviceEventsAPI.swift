@@ -375,7 +375,7 @@ package final class DeviceEventsAPI: Sendable {
             }
         }
         do throws(StoreError) {
-            return try await endpoint.state.store.record(entries).map(\.delivery)
+            return try await endpoint.state.record(entries).map(\.delivery)
         } catch {
             throw Problem(error)
         }

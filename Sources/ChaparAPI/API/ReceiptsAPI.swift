@@ -178,10 +178,10 @@ package final class ReceiptsAPI: Sendable {
             }
         }
         do throws(StoreError) {
-            var results = try await self.state.store.record(entries)
+            var results = try await self.state.record(entries)
             let others = entries.indices.filter { results[$0] == .unknown && entries[$0].regardlessOfUser != nil }
             guard !others.isEmpty else { return results }
-            let second = try await self.state.store.record(others.compactMap { entries[$0].regardlessOfUser })
+            let second = try await self.state.record(others.compactMap { entries[$0].regardlessOfUser })
             for (position, index) in others.enumerated() { results[index] = second[position] }
             return results
         } catch {

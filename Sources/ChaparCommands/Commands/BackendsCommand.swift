@@ -30,14 +30,18 @@ struct BackendsListCommand: AsyncParsableCommand {
     )
     var config: String?
 
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
     func validate() throws {
         if config != nil, gateway.named != nil { throw ValidationError("Give --config or --url, not both.") }
+        if config != nil, repeating.watch { throw ValidationError("--watch goes with --url.") }
     }
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await list() } }
+
+    private func list() async throws {
         if let config {
             show(try BackendLoader.offline().load(config).backends)
         } else if let client = try gateway.client() {

@@ -11,10 +11,10 @@ struct BackendsMoveCommand: AsyncParsableCommand {
             "Deliveries whose plan comes to the gone backend later go there as well, until it is configured again."
     )
 
-    @Argument(help: "The backend that is gone.")
+    @Argument(help: "The backend that is gone.", completion: NameCompletion.backends.kind)
     var from: String
 
-    @Argument(help: "A configured backend.")
+    @Argument(help: "A configured backend.", completion: NameCompletion.backends.kind)
     var to: String
 
     @Flag(help: "Only say how many would be moved.")
@@ -40,7 +40,7 @@ struct BackendsDropCommand: AsyncParsableCommand {
         discussion: "What is not due yet ends when it is."
     )
 
-    @Argument(help: "The backend that is gone.")
+    @Argument(help: "The backend that is gone.", completion: NameCompletion.backends.kind)
     var backend: String
 
     @Flag(help: "Only say how many would be dropped.")

@@ -26,6 +26,7 @@ struct CampaignsListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List the newest campaigns.")
 
     @Option(help: "How many, 1 to 200.") var limit = 50
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
@@ -33,7 +34,9 @@ struct CampaignsListCommand: AsyncParsableCommand {
         guard (1...200).contains(limit) else { throw ValidationError("--limit is 1 to 200.") }
     }
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         let client = try gateway.requiredClient()
         let answer = try await CampaignCall.made(client) { (client) throws(HTTPFailure) in
             try await client.get("/v1/campaigns?limit=\(limit)")

@@ -159,7 +159,7 @@ struct KeysCommand: AsyncParsableCommand {
                 """
         )
 
-        @Argument(help: "The key's name.")
+        @Argument(help: "The key's name.", completion: NameCompletion.keys.kind)
         var name: String
 
         @Option(help: "Write the key to this new file (mode 600) instead of printing it.", completion: .file())
@@ -204,7 +204,7 @@ struct KeysCommand: AsyncParsableCommand {
             abstract: "End a key's rotation: only its newest value opens from the next reload on."
         )
 
-        @Argument(help: "The key's name.")
+        @Argument(help: "The key's name.", completion: NameCompletion.keys.kind)
         var name: String
 
         @Flag(inversion: .prefixedNo, help: "Change the configuration file.")
@@ -243,7 +243,7 @@ struct KeysCommand: AsyncParsableCommand {
                 """
         )
 
-        @Argument(help: "The key's name.")
+        @Argument(help: "The key's name.", completion: NameCompletion.keys.kind)
         var name: String
 
         @Flag(inversion: .prefixedNo, help: "Remove the entry from the configuration file.")

@@ -15,7 +15,7 @@ struct RetryCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The backend's name.")
+    @Argument(help: "The backend's name.", completion: NameCompletion.backends.kind)
     var backend: String
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress

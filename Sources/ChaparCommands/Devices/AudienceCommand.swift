@@ -25,7 +25,7 @@ struct AudienceRuleOptions: ParsableArguments {
     @Option(help: "Devices of users with this tag; may be repeated.")
     var userTag: [String] = []
 
-    @Option(help: "Devices of this segment; may be repeated.")
+    @Option(help: "Devices of this segment; may be repeated.", completion: NameCompletion.segments.kind)
     var segment: [String] = []
 
     @Option(help: "Devices of this platform: ios, android, harmony, web or x-name.")

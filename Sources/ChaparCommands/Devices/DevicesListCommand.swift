@@ -13,6 +13,7 @@ struct DevicesListCommand: AsyncParsableCommand {
     @Option(help: "At most so many devices. Default: 100.")
     var limit = 100
 
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
@@ -20,7 +21,9 @@ struct DevicesListCommand: AsyncParsableCommand {
         if limit < 1 { throw ValidationError("--limit is at least 1.") }
     }
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         try await DevicesClient.use(gateway) { devices in
             var table = TextTable("ID", "USER", "PLATFORM", "TOKENS", "TAGS", "UPDATED")
             var left = limit

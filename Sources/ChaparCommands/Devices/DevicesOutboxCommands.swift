@@ -25,7 +25,10 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
     @Option(help: "subscribed, suspended or unsubscribed.")
     var set: String?
 
-    @Option(help: "The backend. Default: all that keep subscriptions; to ask, the only one.")
+    @Option(
+        help: "The backend. Default: all that keep subscriptions; to ask, the only one.",
+        completion: NameCompletion.backends.kind
+    )
     var backend: String?
 
     @Option(help: "Ask for the device's present subscription, current, or for the user's newest, latest.")

@@ -18,13 +18,19 @@ struct QuarantinedCommand: AsyncParsableCommand {
         )
     }
 
-    @Option(help: "List the devices whose tokens the invalidations of this backend are about.")
+    @Option(
+        help: "List the devices whose tokens the invalidations of this backend are about.",
+        completion: NameCompletion.backends.kind
+    )
     var backend: String?
 
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         let client = try gateway.requiredClient()
         if let backend {
             try await list(backend, client)
@@ -93,7 +99,7 @@ struct ReleaseCommand: AsyncParsableCommand {
         discussion: "The tokens get a tombstone. A device that registers again ends it."
     )
 
-    @Argument(help: "The backend's name.")
+    @Argument(help: "The backend's name.", completion: NameCompletion.backends.kind)
     var backend: String
 
     @Flag(help: "Only say how many tokens it is about.")
@@ -113,7 +119,7 @@ struct DiscardCommand: AsyncParsableCommand {
         discussion: "Mend the configuration first (environment, topic, project), or they will come again."
     )
 
-    @Argument(help: "The backend's name.")
+    @Argument(help: "The backend's name.", completion: NameCompletion.backends.kind)
     var backend: String
 
     @Flag(help: "Only say how many tokens it is about.")

@@ -33,10 +33,13 @@ struct SegmentsCommand: AsyncParsableCommand {
 struct SegmentsListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List segments by name.")
 
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         try await DevicesClient.use(gateway) { devices in
             var table = TextTable("NAME", "KIND", "UPDATED")
             for try await item in devices.items("/v1/segments") {
@@ -59,7 +62,7 @@ struct SegmentsListCommand: AsyncParsableCommand {
 struct SegmentsShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "show", abstract: "Show a segment as JSON.")
 
-    @Argument(help: "The name.")
+    @Argument(help: "The name.", completion: NameCompletion.segments.kind)
     var name: String
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
@@ -81,7 +84,7 @@ struct SegmentsPutCommand: AsyncParsableCommand {
         abstract: "Store a rule as a segment, or replace the rule of one."
     )
 
-    @Argument(help: "The name.")
+    @Argument(help: "The name.", completion: NameCompletion.segments.kind)
     var name: String
 
     @OptionGroup(title: "Which devices") var rule: AudienceRuleOptions
@@ -111,7 +114,7 @@ struct SegmentsLoadCommand: AsyncParsableCommand {
             """
     )
 
-    @Argument(help: "The name.")
+    @Argument(help: "The name.", completion: NameCompletion.segments.kind)
     var name: String
 
     @Argument(help: "The file, - for stdin.", completion: .file(extensions: ["csv", "ndjson"]))
@@ -247,7 +250,7 @@ struct SegmentsCountCommand: AsyncParsableCommand {
         abstract: "Count the devices that a message to a segment would reach."
     )
 
-    @Argument(help: "The name.")
+    @Argument(help: "The name.", completion: NameCompletion.segments.kind)
     var name: String
 
     @Option(help: "exact, or estimate from samples. Default: exact.")
@@ -272,7 +275,7 @@ struct SegmentsDeleteCommand: AsyncParsableCommand {
         abstract: "Delete a segment; its devices and users stay."
     )
 
-    @Argument(help: "The name.")
+    @Argument(help: "The name.", completion: NameCompletion.segments.kind)
     var name: String
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress

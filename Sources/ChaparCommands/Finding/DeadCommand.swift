@@ -32,10 +32,13 @@ struct DeadListCommand: AsyncParsableCommand {
     )
 
     @OptionGroup(title: "Which") var which: FindingOptions
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         let filters = try which.filters(gateway) + [("dead", "true")]
         let query = filters.map { "\($0.name)=\(FormEncoding.encode($0.value))" }.joined(separator: "&")
         try await DevicesClient.use(gateway) { devices in

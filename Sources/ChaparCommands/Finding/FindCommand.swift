@@ -85,6 +85,7 @@ struct DeliveriesCommand: AsyncParsableCommand {
     @Option(help: "At most so many. Default: 50.")
     var limit = 50
 
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
@@ -92,7 +93,9 @@ struct DeliveriesCommand: AsyncParsableCommand {
         if limit < 1 { throw ValidationError("--limit is at least 1.") }
     }
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         let filters = try which.filters(gateway)
         try await DevicesClient.use(gateway) { devices in
             var table = FoundPages.table
@@ -128,6 +131,7 @@ struct NotificationsListCommand: AsyncParsableCommand {
     @Option(help: "At most so many. Default: 50.")
     var limit = 50
 
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
@@ -135,7 +139,9 @@ struct NotificationsListCommand: AsyncParsableCommand {
         if limit < 1 { throw ValidationError("--limit is at least 1.") }
     }
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         let filters = try which.filters(gateway)
         try await DevicesClient.use(gateway) { devices in
             var table = TextTable("ID", "ACCEPTED", "STATUS", "RECIPIENTS", "KEY", "REFERENCE")

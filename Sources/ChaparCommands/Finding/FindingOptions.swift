@@ -19,16 +19,19 @@ struct FindingOptions: ParsableArguments {
     @Option(help: "States, divided by commas, such as failed,expired,unknown.")
     var state: String?
 
-    @Option(help: "Backends, divided by commas.")
+    @Option(help: "Backends, divided by commas.", completion: NameCompletion.backends.kind)
     var backend: String?
 
     @Option(help: "Reasons of the last attempt, divided by commas.")
     var reason: String?
 
-    @Option(help: "Messages to audiences whose rule names this segment.")
+    @Option(
+        help: "Messages to audiences whose rule names this segment.",
+        completion: NameCompletion.segments.kind
+    )
     var segment: String?
 
-    @Option(help: "API keys that sent them, divided by commas.")
+    @Option(help: "API keys that sent them, divided by commas.", completion: NameCompletion.keys.kind)
     var key: String?
 
     @Option(help: "The collapse id.")

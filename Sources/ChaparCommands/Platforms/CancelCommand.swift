@@ -24,7 +24,10 @@ struct CancelCommand: AsyncParsableCommand {
     @Argument(help: "The notification's id.")
     var id: String?
 
-    @Option(help: "The name of an API key: cancel all that waits of what was sent with it.")
+    @Option(
+        help: "The name of an API key: cancel all that waits of what was sent with it.",
+        completion: NameCompletion.keys.kind
+    )
     var key: String?
 
     @Flag(help: "Ask platforms that can to take back what they have taken.")

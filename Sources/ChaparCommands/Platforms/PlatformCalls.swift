@@ -4,7 +4,7 @@ import ChaparCore
 
 /// The flags of a command on data that one backend's platform keeps.
 struct PlatformAddress: ParsableArguments {
-    @Option(help: "The backend's name.")
+    @Option(help: "The backend's name.", completion: NameCompletion.backends.kind)
     var backend: String
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress

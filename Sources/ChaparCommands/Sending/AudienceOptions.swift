@@ -31,7 +31,11 @@ struct AudienceOptions: ParsableArguments {
     )
     var tags: [String] = []
 
-    @Option(name: .customLong("segment"), help: "A segment of the gateway: who is in any of those given. Repeat it.")
+    @Option(
+        name: .customLong("segment"),
+        help: "A segment of the gateway: who is in any of those given. Repeat it.",
+        completion: NameCompletion.segments.kind
+    )
     var segments: [String] = []
 
     @Option(

@@ -56,7 +56,7 @@ struct MessageOptions: ParsableArguments {
     @Option(help: "The route to take, by its name.")
     var route: String?
 
-    @Option(help: "The backend to take, by its name.")
+    @Option(help: "The backend to take, by its name.", completion: NameCompletion.backends.kind)
     var backend: String?
 
     /// The priority, as an argument.

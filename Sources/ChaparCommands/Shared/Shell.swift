@@ -14,6 +14,12 @@ package enum Shell {
     /// Writes text of the program itself to stdout, with its direction marks.
     package static func show(_ text: String) { write(text + "\n", to: STDOUT_FILENO) }
 
+    /// Writes text of the program itself to stdout as it is, without a line break: what moves a terminal's cursor.
+    static func show(raw text: String) { write(text, to: STDOUT_FILENO) }
+
+    /// The page that takes what is written, instead of stdout and stderr; nil to write at once.
+    @TaskLocal static var page: ShellPage?
+
     /// Writes one JSON value as a line to stdout.
     package static func print(_ value: JSONValue) { print(value.text) }
 
@@ -48,6 +54,11 @@ package enum Shell {
     /// Whether stderr is a terminal.
     static var isErrorTerminal: Bool { isatty(STDERR_FILENO) == 1 }
 
+    /// Whether stdout is a terminal that can move its cursor.
+    static var isOutputTerminal: Bool {
+        isatty(STDOUT_FILENO) == 1 && ProcessInfo.processInfo.environment["TERM"] != "dumb"
+    }
+
     /// Whether stdin is a terminal.
     static var isInputTerminal: Bool { isatty(STDIN_FILENO) == 1 }
 
@@ -59,9 +70,20 @@ package enum Shell {
 
     /// The number of columns when stdout is a terminal; nil otherwise.
     package static var columns: Int? {
+        let size = size
+        return size.ws_col > 0 ? Int(clamping: size.ws_col) : nil
+    }
+
+    /// The number of lines when stdout is a terminal; nil otherwise.
+    static var rows: Int? {
+        let size = size
+        return size.ws_row > 0 ? Int(clamping: size.ws_row) : nil
+    }
+
+    /// The size of the terminal that is stdout; zeros without one.
+    private static var size: winsize {
         var size = winsize()
-        guard ioctl(STDOUT_FILENO, numericCast(TIOCGWINSZ), &size) == 0, size.ws_col > 0 else { return nil }
-        return Int(clamping: size.ws_col)
+        return ioctl(STDOUT_FILENO, numericCast(TIOCGWINSZ), &size) == 0 ? size : winsize()
     }
 
     /// A colour of a terminal.
@@ -95,6 +117,7 @@ package enum Shell {
     /// A reader that closed the pipe is no error, since it has all that it wants. Another failure of stdout is kept for
     /// ``ending(_:)``.
     private static func write(_ text: String, to descriptor: Int32) {
+        if let page { return page.append(text) }
         var rest = Array(text.utf8)[...]
         while !rest.isEmpty {
             let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }

@@ -24,10 +24,13 @@ struct WebhooksCommand: AsyncParsableCommand {
 struct WebhooksListCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(commandName: "list", abstract: "List the webhooks.")
 
+    @OptionGroup(title: "Repeating") var repeating: WatchOption
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
-    func run() async throws {
+    func run() async throws { try await repeating.run(form) { try await show() } }
+
+    private func show() async throws {
         let answer = try await gateway.webhooks { client throws(HTTPFailure) in try await client.get("/v1/webhooks") }
         let webhooks = answer["webhooks"]?.arrayValue ?? []
         if form.isJSON {

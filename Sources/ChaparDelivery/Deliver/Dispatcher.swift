@@ -194,6 +194,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
                     let new = Upkeep(
                         store: store,
                         outcomeWriter: outcomeWriter,
+                        observer: observer,
                         time: time,
                         clock: clock,
                         logger: logger,

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import Logging
+internal import ChaparComposition
 internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
@@ -26,6 +27,7 @@ final class Upkeep: Sendable {
 
     private let store: any NotificationStore
     private let outcomeWriter: OutcomeWriter
+    private let observer: any DispatchObserver
     private let time: any TimeSource
     private let clock: WallClock
     private let logger: Logger
@@ -36,6 +38,7 @@ final class Upkeep: Sendable {
     init(
         store: any NotificationStore,
         outcomeWriter: OutcomeWriter,
+        observer: any DispatchObserver,
         time: any TimeSource,
         clock: WallClock,
         logger: Logger,
@@ -44,6 +47,7 @@ final class Upkeep: Sendable {
     ) {
         self.store = store
         self.outcomeWriter = outcomeWriter
+        self.observer = observer
         self.time = time
         self.clock = clock
         self.logger = logger
@@ -106,9 +110,13 @@ final class Upkeep: Sendable {
             let claims = try await store.claimExpired(limit: Self.batch)
             let now = clock.reading
             // The store's time may be a little later than this one.
-            outcomeWriter.append(
-                claims.map { .ending($0, at: now) ?? .expiry($0, at: now) }
-            )
+            let ends = claims.map { Resolution.ending($0, at: now) ?? .expiry($0, at: now) }
+            outcomeWriter.append(ends)
+            var expired: [String: Int] = [:]
+            for (claim, end) in zip(claims, ends) where end.transition == .end(.expired) {
+                expired[claim.plan.backend(at: claim.step), default: 0] += 1
+            }
+            for (backend, count) in expired { observer.expired(backend: backend, count: count) }
             guard claims.count == Self.batch else { return }
         }
     }

@@ -16,6 +16,8 @@ package protocol DispatchObserver: Sendable {
     func fellBack(from: String, to: String, reason: String)
     /// Counts deliveries that wait for a report before another backend takes over, or for which one did.
     func escalated(backend: String, _ result: EscalationResult, count: Int)
+    /// Counts deliveries whose time to live ended while they waited for a backend.
+    func expired(backend: String, count: Int)
     /// Counts a token that a platform called dead.
     func invalidatedToken(backend: String, reason: String)
     /// Counts dead-token answers that the guard against mass invalidation quarantined.
@@ -57,6 +59,8 @@ package struct SilentObserver: DispatchObserver {
     package func fellBack(from: String, to: String, reason: String) {}
     /// Does nothing.
     package func escalated(backend: String, _ result: EscalationResult, count: Int) {}
+    /// Does nothing.
+    package func expired(backend: String, count: Int) {}
     /// Does nothing.
     package func invalidatedToken(backend: String, reason: String) {}
     /// Does nothing.

@@ -59,6 +59,9 @@ extension GatewayMetrics: DispatchObserver {
         )
     }
 
+    /// Counts deliveries whose time to live ended, for counts over time.
+    package func expired(backend: String, count: Int) { series.expired(count, at: backend) }
+
     /// Counts a token that a platform called dead.
     package func invalidatedToken(backend: String, reason: String) {
         count(

@@ -34,6 +34,8 @@ public final class GatewayMetrics: Sendable {
     public let registry: MetricsRegistry
     /// The accepted deliveries and their ends since the start.
     package let ledger = Ledger()
+    /// Arrivals and expiries, which counts over time need beside the metrics.
+    package let series = SeriesTotals()
     private let requests = Mutex<[Request: RequestCells]>([:])
     private let accepted = Mutex<[AcceptanceLabels: CounterCell]>([:])
     private let counters = Mutex<[[String]: CounterCell]>([:])

@@ -108,6 +108,17 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         histogram(family.name, family.help, labels: family.labeled(values), buckets: buckets)
     }
 
+    /// Returns the counters of a family of the table, with the values of their labels.
+    ///
+    /// The series of further labels, which all read `other`, is among them.
+    func counts(of family: MetricFamily) -> [(labels: [String], count: Int64)] {
+        let series = state.withLock { $0.families[family.name]?.series.values.map { $0 } ?? [] }
+        return series.compactMap { one in
+            guard case .counter(let cell) = one.cell else { return nil }
+            return (one.labels.map(\.1), cell.value)
+        }
+    }
+
     /// Writes every family, by name, with the series that `text` shows.
     package func write(to text: inout PrometheusText) {
         let families = state.withLock { $0.families }

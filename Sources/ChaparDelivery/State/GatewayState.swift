@@ -30,6 +30,8 @@ package final class GatewayState: Sendable {
     package let outcomes: OutboxOutcomes
     /// The sender of spans.
     package let tracing: TraceExporter
+    /// The arrivals that were reported, for counts over time.
+    package let series: SeriesTotals
     /// The clock.
     package let time: any TimeSource
     /// The translator between the two sides of ``time``.
@@ -48,13 +50,15 @@ package final class GatewayState: Sendable {
         audiences: (any AudienceStore)? = nil,
         credentials: (any StateStore)? = nil,
         time: any TimeSource = SystemTime(),
-        reasons: ReasonBook = .ofGateway
+        reasons: ReasonBook = .ofGateway,
+        series: SeriesTotals = SeriesTotals()
     ) {
         self.store = store
         self.devices = devices
         traces = store.abilities.traces
         search = store.abilities.search
         self.reasons = reasons
+        self.series = series
         self.audiences = audiences ?? store.abilities.audiences
         campaigns = CampaignDirectory(store.abilities.campaigns, self.audiences, time: time)
         receiptKeys = ReceiptKeys(credentials ?? store)
@@ -87,6 +91,13 @@ package final class GatewayState: Sendable {
             current = snapshot
             return before
         }
+    }
+
+    /// Records reports about deliveries, and counts the arrivals among them.
+    package func record(_ receipts: [ReceiptEntry]) async throws(StoreError) -> [ReceiptResult] {
+        let results = try await store.record(receipts)
+        series.received(receipts, results)
+        return results
     }
 
     /// Whether the gateway is shutting down and refuses new work.

@@ -121,7 +121,8 @@ extension Gateway {
             devices: store,
             credentials: credentials,
             time: time,
-            reasons: ReasonBook(platforms)
+            reasons: ReasonBook(platforms),
+            series: metrics.series
         )
         let dispatcher = Dispatcher(
             store: store,
@@ -165,6 +166,7 @@ extension Gateway {
             fanOut: fanOut,
             notices: notices,
             webhooks: webhooks,
+            series: SeriesRecorder(store: store, metrics: metrics, time: time, logger: logger),
             metrics: metrics,
             front: makeFront(api),
             responder: api.responder,

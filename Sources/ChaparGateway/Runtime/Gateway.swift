@@ -23,6 +23,8 @@ public final class Gateway: Service {
     private let fanOut: CampaignFanOut?
     private let notices: EventSink
     private let webhooks: WebhookRelay
+    /// Writes the counts of each minute; nil where the store keeps none.
+    private let series: SeriesRecorder?
     private let metrics: GatewayMetrics
     private let front: any Service
     /// The responder, by which the program itself accepts notifications as the API does.
@@ -45,6 +47,7 @@ public final class Gateway: Service {
         fanOut: CampaignFanOut?,
         notices: EventSink,
         webhooks: WebhookRelay,
+        series: SeriesRecorder?,
         metrics: GatewayMetrics,
         front: any Service,
         responder: GatewayResponder,
@@ -57,6 +60,7 @@ public final class Gateway: Service {
         self.fanOut = fanOut
         self.notices = notices
         self.webhooks = webhooks
+        self.series = series
         self.metrics = metrics
         self.front = front
         self.responder = responder
@@ -82,11 +86,13 @@ public final class Gateway: Service {
             group.addTask { [state, api, logger] in await api.keyUses.run(state, api.audit, logger) }
             group.addTask { [state, api, logger] in await api.erasures.run(state, logger) }
             group.addTask { [webhooks] in await webhooks.run() }
+            group.addTask { [series] in await series?.work() }
             group.addTask { [state, metrics, logger] in await Self.sendSpans(state, metrics, logger) }
             let result = await runFront()
             api.keyUses.finish()
             notices.finish()  // All parts that may announce something have ended.
             state.tracing.finish()
+            series?.stop()
             await group.waitForAll()
             return result
         }

@@ -49,6 +49,8 @@ package enum CopyKind: String, CaseIterable, Sendable {
     case webhooks
     /// Messages of webhooks that are not delivered.
     case webhookMessages = "webhook messages"
+    /// Counts over time.
+    case series
 
     /// A field of a record.
     package struct Field: Sendable {
@@ -134,6 +136,8 @@ package enum CopyKind: String, CaseIterable, Sendable {
                 .text("webhook"), .text("id"), .integer("number"), .integer("state"), .integer("due"),
                 .bytes("record"),
             ]
+        case .series:
+            [.integer("scale"), .integer("start"), .text("backend"), .integer("run"), .bytes("counts")]
         }
     }
 
@@ -142,6 +146,7 @@ package enum CopyKind: String, CaseIterable, Sendable {
     /// Pages continue after a key.
     package var keyCount: Int {
         switch self {
+        case .series: 4
         case .receipts: 3
         case .keys, .tokens, .tags, .searchKeys, .parts, .userLabels, .deviceLabels, .labelCounts, .webhookMessages: 2
         default: 1

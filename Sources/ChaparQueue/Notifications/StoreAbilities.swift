@@ -20,6 +20,8 @@ public struct StoreAbilities: Sendable {
     package var serving: (any ServingNotes)?
     /// The audiences: segments, lists, and the walk over the registry; nil where the store has none.
     package var audiences: (any AudienceStore)?
+    /// The counts over time; nil where the store keeps none.
+    package var series: (any SeriesStore)?
 
     /// Makes a value; by default of a store without any of them.
     public init(

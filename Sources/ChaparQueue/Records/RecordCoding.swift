@@ -25,7 +25,8 @@ package enum RecordCoding {
         Swift.withUnsafeBytes(of: number.littleEndian) { record.append(contentsOf: $0) }
     }
 
-    private static func append(number: UInt64, to record: inout [UInt8]) {
+    /// Appends a number of seven bits a byte.
+    static func append(number: UInt64, to record: inout [UInt8]) {
         var rest = number
         while rest >= 0x80 {
             record.append(UInt8(truncatingIfNeeded: rest) | 0x80)
@@ -57,7 +58,8 @@ package enum RecordCoding {
         return bytes.reversed().reduce(0) { $0 << 8 | Int64($1) }
     }
 
-    private static func number(_ input: inout ArraySlice<UInt8>) -> UInt64? {
+    /// Reads a number of seven bits a byte; nil when it is malformed.
+    static func number(_ input: inout ArraySlice<UInt8>) -> UInt64? {
         var number: UInt64 = 0
         var shift: UInt64 = 0
         while let byte = input.popFirst() {

@@ -66,7 +66,7 @@ struct PostgresCopyForm {
             added[10] = "lease"
             values[10] = "CASE WHEN n.asked <> 0 THEN -1 END"
         case .webhookMessages: table = "webhook_messages"
-        case .moves, .notifications, .results, .devices, .campaigns, .webhooks: break
+        case .moves, .notifications, .results, .devices, .campaigns, .webhooks, .series: break
         }
         source =
             kind == .labelCounts

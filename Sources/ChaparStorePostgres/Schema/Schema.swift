@@ -40,6 +40,7 @@ enum Schema {
         Step(name: "audiences", statements: audiences),
         Step(name: "webhooks", statements: webhooks),
         Step(name: "campaigns", statements: campaigns),
+        Step(name: "series", statements: series, oldestReader: 13),
     ]
 
     /// The statement that creates the schema, for a database where ``isMissing`` is true.

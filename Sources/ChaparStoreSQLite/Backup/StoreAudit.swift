@@ -100,6 +100,13 @@ enum StoreAudit {
         ("outbox_changes", nil, changes), ("outbox_entries", "operations", entries),
         ("outbox_depths", "operation_depths", [.init("backend", .text), .init("waiting", .count)]),
         ("webhooks", nil, webhooks), ("webhook_messages", nil, webhookMessages),
+        (
+            "series", nil,
+            [
+                .init("scale", .number), .init("start", .number), .init("backend", .text), .init("run", .number),
+                .init("counts", .bytes),
+            ]
+        ),
     ]
 
     private static let deliveries: [Column] = [

@@ -26,6 +26,7 @@ enum Schema {
         migrator.registerMigration("16 audiences") { try $0.execute(sql: audiences) }
         migrator.registerMigration(webhooksStep) { try $0.execute(sql: webhooks) }
         migrator.registerMigration("18 campaigns") { try $0.execute(sql: campaigns) }
+        migrator.registerMigration("19 series") { try $0.execute(sql: series) }
         return migrator
     }
 

@@ -72,7 +72,14 @@ struct APIHarness {
             },
             modules: modules
         )
-        state = GatewayState(snapshot: snapshot, store: store, devices: devices, audiences: devices, time: time)
+        state = GatewayState(
+            snapshot: snapshot,
+            store: store,
+            devices: devices,
+            audiences: devices,
+            time: time,
+            series: metrics.series
+        )
         let store = store
         desk = TokenInvalidation(
             devices: devices,

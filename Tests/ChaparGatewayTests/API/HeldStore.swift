@@ -33,7 +33,11 @@ final class HeldStore: NotificationStore {
     }
 
     let time: any TimeSource
-    var abilities: StoreAbilities { StoreAbilities(search: whole) }
+    var abilities: StoreAbilities {
+        var abilities = StoreAbilities(search: whole)
+        abilities.series = whole
+        return abilities
+    }
     private let database: MemoryDatabase
     private let whole: MemoryStore
     private let contents = Mutex(Contents())

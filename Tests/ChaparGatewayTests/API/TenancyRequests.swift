@@ -236,6 +236,7 @@ struct TenancyRequests {
 
     private static let administration: [Self] = [
         Self("GET /v1/keys"), Self("GET /v1/key"),
+        Self("GET /v1/series", ["", "?backend=$BACKEND"].map { Call(path: "/v1/series\($0)") }),
         Self("DELETE /v1/users/{id}", query: "?app=$APP"), Self("GET /metrics"),
         Self("GET /healthz"), Self("GET /readyz"), Self("GET /"),
         // The code decides here, whatever key comes along.

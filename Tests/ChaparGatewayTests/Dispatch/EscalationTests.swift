@@ -34,6 +34,7 @@ private struct EscalationObserver: DispatchObserver {
     func retried(backend: String, reason: String) {}
     func fellBack(from: String, to: String, reason: String) {}
     func escalated(backend: String, _ result: EscalationResult, count: Int) { counter.count(backend, result, count) }
+    func expired(backend: String, count: Int) {}
     func invalidatedToken(backend: String, reason: String) {}
     func quarantinedInvalidations(backend: String, reason: String, count: Int) {}
     func waitedForQuota(backend: String, _ duration: Duration) {}

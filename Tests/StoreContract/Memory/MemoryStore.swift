@@ -91,6 +91,7 @@ package final class MemoryStore: NotificationStore {
         var abilities = StoreAbilities(traces: self, search: self)
         abilities.campaigns = self
         abilities.audiences = self
+        abilities.series = self
         return abilities
     }
     private let connection: any MemoryConnection

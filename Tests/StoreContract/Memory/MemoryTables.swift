@@ -62,6 +62,7 @@ struct MemoryTables {
     var handled: [Int64: (isAcknowledged: Bool, isResent: Bool)] = [:]
     var keys: [String: IdempotencyEntry] = [:]
     var campaigns: [Int64: Campaign] = [:]
+    var series: [SeriesKey: SeriesBlock] = [:]
     /// The parts of each campaign.
     var parts: [Int64: [StoredPart]] = [:]
     /// The parts of which nothing waits any more.

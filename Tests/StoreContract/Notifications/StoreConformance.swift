@@ -29,7 +29,7 @@ public struct StoreConformance {
         (walks, "NotificationStore"),
         (receipts, "NotificationStore.record(_:)"), (escalations, "ReportRules"), (numbers, "NotificationID.highest"),
         (waiting, "NotificationStore.settle(_:of:event:)"), (searches, "SearchStore"),
-        (webhooks, "WebhookStore"), (campaigns, "CampaignStore"),
+        (webhooks, "WebhookStore"), (campaigns, "CampaignStore"), (series, "SeriesStore"),
     ].flatMap { cases, source in cases.map { $0.told(by: source) } }
 }
 

@@ -190,7 +190,10 @@ extension DeliveryWorker {
     /// Call this before recording anything about a claim; otherwise a retry would clear the flag that its last owner
     /// died.
     func withhold(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {
-        if let resolution = Resolution.ending(claim, at: now) ?? recover(claim, at: now) { return resolution }
+        if let resolution = Resolution.ending(claim, at: now) ?? recover(claim, at: now) {
+            if resolution.transition == .end(.expired) { dependencies.observer.expired(backend: name, count: 1) }
+            return resolution
+        }
         if let until = flow.pauses.withLock({ $0.isEmpty ? nil : $0.pause(of: claim.recipient, at: now.steady) }) {
             return Resolution(of: claim, .retry(at: until, step: claim.step))
         }

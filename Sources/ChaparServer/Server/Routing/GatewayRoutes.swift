@@ -31,6 +31,7 @@ struct Handlers: Sendable {
     let retries: RetryAPI
     let diagnoses: DiagnosisAPI
     let keys: KeysAPI
+    let series: SeriesAPI
     let dashboard: DashboardAPI
     let segments: SegmentsAPI
     let audiences: AudiencesAPI
@@ -219,6 +220,9 @@ extension RouteTable {
         [
             Route(.get, "/v1/backends", .scope(.read)) { _, _, scope throws(Problem) in
                 try await own.operators.backends(scope)
+            },
+            Route(.get, "/v1/series", .scope(.read)) { _, _, scope throws(Problem) in
+                try await own.series.show(scope)
             },
             // The credential of these two is the platform's signature or secret.
             Route(.post, "/v1/backends/{name}/receipts", .open) { request, values, scope throws(Problem) in

@@ -59,6 +59,7 @@ extension Handlers {
             retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
             diagnoses: DiagnosisAPI(state: state, admission: admission),
             keys: KeysAPI(state: state, uses: api.keyUses),
+            series: SeriesAPI(state: state),
             dashboard: DashboardAPI(
                 state: state,
                 access: api.dashboard,

@@ -1,0 +1,96 @@
+internal import ChaparCore
+package import ChaparQueue
+internal import Synchronization
+
+/// Arrivals and expiries by backend, which counts over time need beside the metrics, and how far minutes are stored.
+///
+/// Callers count groups that are rare beside acceptances: reports, and deliveries whose time to live ended.
+package final class SeriesTotals: Sendable {
+    private struct State {
+        var arrived: [String: Int64] = [:]
+        var expired: [String: Int64] = [:]
+        var storedMinutes: Int64?
+    }
+
+    private let state = Mutex(State())
+
+    package init() {}
+
+    /// The first minute since 1970 that is not stored yet; nil before the first one is.
+    package var storedMinutes: Int64? { state.withLock { $0.storedMinutes } }
+
+    /// Notes that every minute before this one is stored.
+    func store(until minute: Int64) { state.withLock { $0.storedMinutes = minute } }
+
+    /// Counts deliveries whose time to live ended while they waited for a backend.
+    func expired(_ count: Int, at backend: String) {
+        state.withLock { $0.expired[backend, default: 0] += Int64(count) }
+    }
+
+    /// Counts the reports of arrivals that a store has recorded.
+    package func received(_ receipts: [ReceiptEntry], _ results: [ReceiptResult]) {
+        for (receipt, result) in zip(receipts, results) where receipt.state == .delivered {
+            guard case .recorded(let delivery) = result else { continue }
+            state.withLock { $0.arrived[delivery.backend, default: 0] += 1 }
+        }
+    }
+
+    /// Returns the arrivals and expiries since the start, by backend.
+    func counts() -> (arrived: [String: Int64], expired: [String: Int64]) {
+        state.withLock { ($0.arrived, $0.expired) }
+    }
+}
+
+extension GatewayMetrics {
+    /// Returns the totals since the start, of the whole gateway and of each backend, from the metrics.
+    ///
+    /// A backend's refusals are those that no other attempt and no other backend follows. They are compared for each
+    /// reason, since a skipped backend counts a change of backends without an attempt.
+    func seriesTotals() -> [String: SeriesCounts] {
+        struct Reason: Hashable { let backend: String, text: String }
+        var totals: [String: SeriesCounts] = [:]
+        var (refused, unknown, followed): ([Reason: Int64], [Reason: Int64], [Reason: Int64]) = ([:], [:], [:])
+        for (labels, count) in registry.counts(of: .deliveries) where labels.count == 5 {
+            let reason = Reason(backend: labels[0], text: labels[4])
+            switch labels[3] {
+            case "accepted": totals[labels[0], default: SeriesCounts()].handedOver += count
+            case "unknown": unknown[reason, default: 0] += count
+            default: refused[reason, default: 0] += count
+            }
+        }
+        for (labels, count) in registry.counts(of: .retries) where labels.count == 2 {
+            totals[labels[0], default: SeriesCounts()].retried += count
+            followed[Reason(backend: labels[0], text: labels[1]), default: 0] += count
+        }
+        for (labels, count) in registry.counts(of: .fallbacks) where labels.count == 3 {
+            followed[Reason(backend: labels[0], text: labels[2]), default: 0] += count
+        }
+        for (reason, count) in unknown {
+            let own = min(count, followed[reason] ?? 0)
+            followed[reason, default: 0] -= own
+            totals[reason.backend, default: SeriesCounts()].unknown += count - own
+        }
+        for (reason, count) in refused {
+            totals[reason.backend, default: SeriesCounts()].failed += max(0, count - (followed[reason] ?? 0))
+        }
+        let (arrived, expired) = series.counts()
+        for (backend, count) in expired { totals[backend, default: SeriesCounts()].expired += count }
+        for (backend, count) in arrived where !backend.isEmpty {
+            totals[backend, default: SeriesCounts()].arrived += count
+        }
+        totals[SeriesRow.wholeGateway] = wholeTotals(arrived, retried: totals.values.map(\.retried))
+        return totals
+    }
+
+    private func wholeTotals(_ arrived: [String: Int64], retried: [Int64]) -> SeriesCounts {
+        let (accepted, ended) = ledger.totals
+        func count(_ states: DeliveryState...) -> Int64 { states.reduce(0) { $0 + Int64(ended[$1] ?? 0) } }
+        var whole = SeriesCounts()
+        whole.accepted = Int64(accepted)
+        whole.handedOver = count(.acceptedByPlatform, .delivered, .opened)
+        whole.arrived = arrived.values.reduce(0, +)
+        (whole.failed, whole.expired, whole.unknown) = (count(.failed), count(.expired), count(.unknown))
+        whole.retried = retried.reduce(0, +)
+        return whole
+    }
+}

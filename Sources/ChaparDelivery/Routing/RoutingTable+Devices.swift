@@ -37,6 +37,36 @@ extension RoutingTable {
         }
     }
 
+    /// The effect of a message to an audience on one of its devices.
+    package enum Reach {
+        /// It gets the message by these backends.
+        case reached(Routing)
+        /// It gets none.
+        case skipped(AudienceSkip)
+    }
+
+    /// Returns how a message to an audience reaches a device; backends of `refusing` would refuse the message.
+    ///
+    /// - Throws: For the name of a route or a backend that the configuration no longer has.
+    package func reach(
+        of device: Device,
+        _ choice: Choice,
+        _ uses: TokenUses,
+        refusing: Set<String>
+    ) throws(Failure) -> Reach {
+        let found: Routing
+        do throws(Failure) {
+            found = try routing(for: device, choice, uses)
+        } catch {
+            switch error {
+            case .unknownRoute, .unknownBackend: throw error
+            case .notAddressable, .noBackend, .ambiguous: return .skipped(.noToken)
+            }
+        }
+        if refusing.isEmpty { return .reached(found) }
+        return found.without(refusing).map { .reached($0) } ?? .skipped(.messageRefused)
+    }
+
     private func backends(for device: Device, _ uses: TokenUses) -> [String] {
         var names: [String] = []
         let others = device.tokens.map(\.token.service).filter { !priority.contains($0) }

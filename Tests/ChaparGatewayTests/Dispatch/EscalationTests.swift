@@ -278,6 +278,18 @@ struct EscalationTests {
         }
     }
 
+    @Test("A message that is now or never waits for nothing, however short the wait is")
+    func nowOrNever() async throws {
+        var plan = Rig.plan()
+        plan.escalation?.after = .seconds(2)
+        try await Rig.run { own in
+            let id = try await own.rig.accept(Rig.phone, plan: plan, lives: .zero)
+            try await own.rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(try await own.end(id) == "accepted_by_platform a")
+            #expect(own.counter.all.isEmpty)
+        }
+    }
+
     @Test("A device that no other backend reaches waits for nothing")
     func unreachable() async throws {
         try await Rig.run(tokens: [("push", .androidFirebase)]) { own in

@@ -59,8 +59,7 @@ package struct NotificationsAPI: AcceptingAPI {
         var issues = draft.issues
         let warnings = intake(scope).warnings(about: notification, to: audience, of: preview.count, &issues)
         guard issues.isEmpty else { throw Problem(issues) }
-        let payloads = SamplePayloads(notification, scope.snapshot.gateway(for: scope.caller))
-        return EnqueueReply(body: preview.answer(warnings, payloads), isPreview: true)
+        return EnqueueReply(body: preview.answer(warnings), isPreview: true)
     }
 
     private func intake(_ scope: RequestScope) -> NotificationIntake {

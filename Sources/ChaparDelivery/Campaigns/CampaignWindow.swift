@@ -85,22 +85,12 @@ struct CampaignWindow {
         var parts = Parts()
         var open = Open()
         for subject in devices {
-            var found: RoutingTable.Routing
-            do throws(RoutingTable.Failure) {
-                found = try routing.routing(for: subject.device, choice, uses)
-            } catch {
-                switch error {
-                case .unknownRoute, .unknownBackend: throw error
-                case .notAddressable, .noBackend, .ambiguous: skip(AudienceSkip.noToken.rawValue)
-                }
+            let found: RoutingTable.Routing
+            switch try routing.reach(of: subject.device, choice, uses, refusing: refusing) {
+            case .reached(let routing): found = routing
+            case .skipped(let cause):
+                skip(cause.rawValue)
                 continue
-            }
-            if !refusing.isEmpty {
-                guard let rest = found.without(refusing) else {
-                    skip(AudienceSkip.messageRefused.rawValue)
-                    continue
-                }
-                found = rest
             }
             if !open.hasRoom(for: found) {
                 parts.add(&open, campaign, notification, now, makeID)

@@ -35,12 +35,11 @@ final class EscalationLimits: Sendable {
     ) async throws(StoreError) -> [Bool] {
         guard limits.contains(where: { $0 != nil }) else { return limits.map { _ in true } }
         let name = Self.key(of: backend)
-        let day = String(RFC3339.string(now).prefix(10))
         await enter()
         defer { leave() }
         let result = try await store.exclusively(name) { () async -> Result<[Bool], StoreError> in
             do throws(StoreError) {
-                return .success(try await Self.count(limits, name, day, store))
+                return .success(try await Self.count(limits, name, now, store))
             } catch {
                 return .failure(error)
             }
@@ -51,10 +50,13 @@ final class EscalationLimits: Sendable {
     private static func count(
         _ limits: [Int?],
         _ name: String,
-        _ day: String,
+        _ now: Date,
         _ store: any StateStore
     ) async throws(StoreError) -> [Bool] {
         let words = String(decoding: try await store.loadState(name) ?? [], as: UTF8.self).split(separator: " ")
+        // The clocks of gateways differ, and may be set back: what counts for the day after goes on doing so.
+        let (today, tomorrow) = (day(of: now), day(of: now.addingTimeInterval(86_400)))
+        let day = words.count == 2 && words[0] == tomorrow ? tomorrow : today
         let before = words.count == 2 && words[0] == day ? max(0, Int(words[1]) ?? 0) : 0
         var count = before
         let counted = limits.map { limit in
@@ -65,6 +67,8 @@ final class EscalationLimits: Sendable {
         if count != before { try await store.saveState(name, Array("\(day) \(count)".utf8)) }
         return counted
     }
+
+    private static func day(of time: Date) -> String { String(RFC3339.string(time).prefix(10)) }
 
     // MARK: One call at a time
 

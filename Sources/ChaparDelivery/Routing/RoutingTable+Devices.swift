@@ -6,7 +6,9 @@ package import ChaparQueue
 extension RoutingTable {
     /// Returns the backends for a device: those that take one of its live tokens, or devices as such.
     ///
-    /// Without a named backend or route, the first route that matches the device and has a usable backend decides.
+    /// Without a named backend or route, the first route that matches the device and has a usable backend decides; one
+    /// of which only backends that take over (``ChaparComposition/Escalation``) reach it does so only where the device
+    /// has no live token for another backend.
     /// Otherwise the plan has the backends of each live token (``backends(for:)``), with the services in the order of
     /// the token priority; services that it does not name, such as the operator's own, come last. Without any, a
     /// backend that takes devices as such is used.
@@ -27,14 +29,47 @@ extension RoutingTable {
             }
             return Routing(plan: plan)
         case .automatic:
+            var takeOver: DeliveryPlan?
             for route in routes where Self.matches(route, device) {
                 guard let plan = usable(route.plan, by: { reaches($0, $1, device, uses) }) else { continue }
-                return Routing(plan: plan)
+                guard plan.isEscalated(at: 0) else { return Routing(plan: plan) }
+                takeOver = takeOver ?? plan
             }
             let backends = backends(for: device, uses)
+            if let takeOver, backends.allSatisfy(takeOver.backends.contains) { return Routing(plan: takeOver) }
             guard !backends.isEmpty else { throw .noBackend }
             return Routing(plan: DeliveryPlan(backends))
         }
+    }
+
+    /// The effect of a message to an audience on one of its devices.
+    package enum Reach {
+        /// It gets the message by these backends.
+        case reached(Routing)
+        /// It gets none.
+        case skipped(AudienceSkip)
+    }
+
+    /// Returns how a message to an audience reaches a device; backends of `refusing` would refuse the message.
+    ///
+    /// - Throws: For the name of a route or a backend that the configuration no longer has.
+    package func reach(
+        of device: Device,
+        _ choice: Choice,
+        _ uses: TokenUses,
+        refusing: Set<String>
+    ) throws(Failure) -> Reach {
+        let found: Routing
+        do throws(Failure) {
+            found = try routing(for: device, choice, uses)
+        } catch {
+            switch error {
+            case .unknownRoute, .unknownBackend: throw error
+            case .notAddressable, .noBackend, .ambiguous: return .skipped(.noToken)
+            }
+        }
+        if refusing.isEmpty { return .reached(found) }
+        return found.without(refusing).map { .reached($0) } ?? .skipped(.messageRefused)
     }
 
     private func backends(for device: Device, _ uses: TokenUses) -> [String] {

@@ -171,7 +171,7 @@ package final class RoutingTable: Sendable {
     }
 
     /// Returns the backends whose check finds a fault in a message to a device: they would refuse it.
-    func backends(refusing notification: PushNotification) -> Set<String> {
+    package func backends(refusing notification: PushNotification) -> Set<String> {
         Set(
             order.filter { _, backend in
                 let form: Recipient.Form = backend.audience.services.isEmpty ? .device : .token

@@ -167,7 +167,8 @@ package enum AudienceSkip: String, Sendable, Hashable, CaseIterable {
     case unsubscribed
     /// Its user is not on the message's list.
     case optedOut = "opted_out"
-    /// Each backend that reaches it would refuse the message. Only a campaign's window finds it, never a verdict.
+    /// Each backend that reaches it would refuse the message. Only a campaign's window and a
+    /// dry run find it, never a verdict.
     case messageRefused = "message_refused"
 }
 

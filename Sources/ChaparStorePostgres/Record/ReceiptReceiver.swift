@@ -144,6 +144,13 @@ struct ReceiptReceiver {
                 outcome.stir(backend, due: .min)
             }
             waiting[id] = nil
+            // A further report of the call is about a delivery that has ended.
+            let separator = row.attemptLog.isEmpty ? [] : [UInt8(ascii: ",")]
+            deliveries[id] = Found(
+                delivery: received,
+                backend: received.backend,
+                attemptLog: row.attemptLog + separator + receipt.logEntry
+            )
         case .note(let isDue):
             var row = row
             let separator = row.attemptLog.isEmpty ? [] : [UInt8(ascii: ",")]

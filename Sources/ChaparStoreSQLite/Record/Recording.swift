@@ -165,6 +165,8 @@ final class Recording {
         try rows.writeOut(entry)
         try endings.end(entry.id, as: state, attempt: resolution.attempt)
         endings.finish(entry, isClaimed)
+        // A platform that has taken it reports of it.
+        if let receipt = resolution.receipt { try receipts.tables().expect(entry.id, receipt) }
         // A cancellation has its own event; after a restart it is not known any more.
         let told = entry.cancellation?(entry.delivery, state) ?? event(entry.delivery, state, reason)
         transaction.pending.events.append(told)

@@ -328,6 +328,42 @@ struct APIAudienceTests {
         #expect(reply.errors == ["#/content/body missing_body"], "\(reply.text)")
     }
 
+    @Test("A dry run counts the devices that its message would not reach, as the campaign would")
+    func unreached() async throws {
+        var android = StubBackend.android
+        android.finding = { notification in
+            guard notification.title?.resolved(for: nil) == "long" else { return PayloadCheck() }
+            let fault = Finding(pointer: "#/content", code: "payload_too_large", detail: "Shorten it.")
+            return PayloadCheck(faults: [fault])
+        }
+        let harness = APIHarness(backends: [.ios, android]) {
+            $0.routes = [GatewayConfiguration.Route(name: "apple", plan: DeliveryPlan(["ios"]))]
+        }
+        for (name, services) in [
+            ("a", [TokenService.iOSAPNs]), ("b", [.androidFirebase]), ("c", [.androidFirebase]),
+            ("d", [.iOSAPNs, .androidFirebase]),
+        ] {
+            var device = Device(id: name, createdAt: harness.time.now)
+            device.tags = ["news"]
+            device.tokens = services.map {
+                RegisteredToken(DeviceToken("tok-\(name)", service: $0), registeredAt: device.createdAt)
+            }
+            _ = try await harness.devices.put([device])
+        }
+        for (title, more, count, skipped) in [
+            ("short", "", 4, JSONValue.object([:])), ("long", "", 2, ["message_refused": 2]),
+            ("short", #","route":"apple""#, 2, ["no_token": 2]),
+        ] {
+            let reply = try await harness.post(
+                #"{"to":{"tags":{"all":["news"]}},"content":{"title":"\#(title)"},"options":{"dry_run":true}\#(more)}"#
+            )
+            let recipients = reply.json["recipients"]
+            #expect(recipients?["matched"] == 4, "\(reply.text)")
+            #expect(recipients?["count"] == .integer(Int64(count)), "\(reply.text)")
+            #expect(recipients?["skipped"] == skipped, "\(reply.text)")
+        }
+    }
+
     @Test("A test goes to its devices alone, at once and as the campaign's message would, and makes no campaign")
     func test() async throws {
         let harness = try await harness()

@@ -245,6 +245,26 @@ struct EscalationTests {
         }
     }
 
+    @Test("The count of a day is not lost to a gateway whose clock is behind, or was set back over midnight")
+    func midnight() async throws {
+        try await Rig.run { own in try await Self.countAroundMidnight(own.rig.store) }
+    }
+
+    private static func countAroundMidnight(_ store: any StateStore) async throws {
+        let midnight = try #require(RFC3339.parse("2026-11-30T00:00:00Z"))
+        let limits = EscalationLimits()
+        for (seconds, isAllowed) in [
+            (-60, true), (-1, true), (-1, false), (1, true), (-1, true), (1, false), (-1, false),
+            (86_400, true), (86_401, true), (86_402, false), (0, false),
+            // A clock that is far ahead counts for itself, and hides nothing for long.
+            (30 * 86_400, true), (86_403, true),
+        ] {
+            let now = midnight.addingTimeInterval(TimeInterval(seconds))
+            let allowed = try await limits.take([2], of: "b", at: now, in: store)
+            #expect(allowed == [isAllowed], "at \(seconds)")
+        }
+    }
+
     @Test("The limit holds for messages that the first backend refuses, too")
     func limitOfRefused() async throws {
         try await Rig.run(push: { _, _ in Self.refusal(.message, .never) }) { own in
@@ -273,6 +293,18 @@ struct EscalationTests {
     func shortLife() async throws {
         try await Rig.run { own in
             let id = try await own.rig.accept(Rig.phone, plan: Rig.plan(), lives: .seconds(100))
+            try await own.rig.expect(id, [.acceptedByPlatform: 1])
+            #expect(try await own.end(id) == "accepted_by_platform a")
+            #expect(own.counter.all.isEmpty)
+        }
+    }
+
+    @Test("A message that is now or never waits for nothing, however short the wait is")
+    func nowOrNever() async throws {
+        var plan = Rig.plan()
+        plan.escalation?.after = .seconds(2)
+        try await Rig.run { own in
+            let id = try await own.rig.accept(Rig.phone, plan: plan, lives: .zero)
             try await own.rig.expect(id, [.acceptedByPlatform: 1])
             #expect(try await own.end(id) == "accepted_by_platform a")
             #expect(own.counter.all.isEmpty)

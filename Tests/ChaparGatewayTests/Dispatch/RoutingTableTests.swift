@@ -118,6 +118,41 @@ struct RoutingTableTests {
         )
     }
 
+    @Test("A route of which only the backends that take over reach a device leaves it to a route with a push")
+    func escalations() throws {
+        let own = TokenService(rawValue: "x-sms")
+        let sms = BackendRegistry.ConfiguredBackend(
+            name: "sms",
+            backend: Stand(audience: BackendAudience(services: [own]))
+        )
+        func route(_ name: String) -> GatewayConfiguration.Route {
+            var plan = DeliveryPlan([name, "sms"])
+            plan.escalation = Escalation(step: 1, after: .seconds(120), maximumPerDay: 5)
+            return GatewayConfiguration.Route(name: name, plan: plan)
+        }
+        func device(_ services: TokenService...) -> Device {
+            let registered = Date(timeIntervalSince1970: 0)
+            let tokens = services.map { RegisteredToken(DeviceToken("t", service: $0), registeredAt: registered) }
+            return Device(id: "d", tokens: tokens, createdAt: registered)
+        }
+        let backends = Self.backends.filter { $0.name != "crm" } + [sms]
+        let one = RoutingTable(routes: [route("fcm")], backends: backends)
+        let both = RoutingTable(routes: [route("fcm"), route("ios")], backends: backends)
+        for (table, device, expected, first) in [
+            (one, device(.androidFirebase, own), ["fcm", "sms"], 1),
+            (both, device(.iOSAPNs, own), ["ios", "sms"], 1),
+            // No route has a push for it: its own tokens decide.
+            (one, device(.iOSAPNs, own), ["ios", "sms"], nil),
+            // It has nothing else: the limit of the day holds.
+            (both, device(own), ["sms"], 0),
+        ] as [(RoutingTable, Device, [String], Int?)] {
+            let plan = try table.routing(for: device, .automatic).plan
+            #expect(plan.backends == expected)
+            #expect(plan.escalation?.step == first, "\(expected)")
+        }
+        #expect(try one.routing(for: device(.iOSAPNs, own), .route("fcm")).plan.backends == ["sms"])
+    }
+
     @Test("A name that does not exist is answered with the nearest that does")
     func names() {
         #expect(throws: RoutingTable.Failure.unknownBackend(nearest: "ios")) {

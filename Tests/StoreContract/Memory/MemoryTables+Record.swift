@@ -128,7 +128,7 @@ extension MemoryTables {
             let state = RecordRules.withdrawn(known, row.attemptLog, resolution.attempt)
             let isAccepted = state == .acceptedByPlatform
             let given = isAccepted ? givenBack(row, resolution.attempt) : row
-            end(given, state, now, &change, attempt: resolution.attempt)
+            end(given, state, now, &change, attempt: resolution.attempt, receipt: resolution.receipt)
             // A cancellation has its own event; otherwise the caller's is used.
             let own = reason == .cancelled ? withdrawn[row.id]?(claim(of: row), state) : nil
             append(own ?? event(claim(of: row), state, reason), now)

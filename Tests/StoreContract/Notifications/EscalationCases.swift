@@ -110,6 +110,38 @@ extension StoreConformance {
             }
             fixture.time.advance(by: .seconds(200))
             try expect(try await store.claimNow("sms").count, is: 0, "claimed by the next backend")
+            let reports: [ReceiptEntry] = [.report("token-0", .delivered), .report("token-1", .opened)]
+            let words = try await store.record(reports).map(\.word)
+            try expect(words, is: ["recorded", "recorded"], "their reports, later")
+            try expect(try await store.counts(second), is: [.opened: 1], "counts after the report")
+            await store.close()
+        },
+        StoreConformanceCase("Reports that come together about a delivery that waits for one are all recorded") {
+            fixture in
+            let store = try await fixture.open()
+            let id = try await store.hold(fixture, ["token-0", "token-1", "token-2"])
+            let events = try await store.lastEvent()
+            let third = ReceiptAddress(delivery: id.rawValue + 2)
+            let results = try await store.record([
+                .report("token-0", .delivered), .report("token-0", .opened),
+                .report("token-1", .delivered), .report("token-1", .delivered),
+                .report(third, .opened), .report(third, .delivered),
+            ])
+            try expect(
+                results.map(\.word),
+                is: ["recorded", "recorded", "recorded", "repeated", "recorded", "repeated"],
+                "results"
+            )
+            try expect(try await store.counts(id), is: [.delivered: 1, .opened: 2], "counts")
+            try expect(
+                try await store.eventTexts(after: events),
+                is: ["delivered apns", "opened apns", "delivered apns", "opened apns"],
+                "events"
+            )
+            let logs = try await store.deliveries(of: id, after: nil, limit: 10).map {
+                String(decoding: $0.attemptLog, as: UTF8.self).components(separatedBy: #""receipt"}"#).count - 1
+            }
+            try expect(logs, is: [2, 1, 1], "reports in the stories")
             await store.close()
         },
         StoreConformanceCase("A delivery that the next backend gives up is of the one that took it") { fixture in

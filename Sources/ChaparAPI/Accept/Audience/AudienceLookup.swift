@@ -36,21 +36,20 @@ struct AudienceLookup: Sendable {
         draft.isLookedUp = true
         let isDryRun = draft.notification.isDryRun
         let most = scope.caller.maximumAudience.map { Int64($0) }
-        var preview = AudiencePreview()
+        var preview = isDryRun ? AudiencePreview(SamplePayloads(draft, scope.snapshot.gateway(for: scope.caller))) : nil
         // One count answers all questions: it goes to the caller's limit, else through every device of a dry run, else
         // to the first device.
         let count = try await AudienceCounter(store).exact(
             audience,
             within: most != nil || isDryRun ? Self.longestCount : Self.longestProbe,
             upTo: most ?? (isDryRun ? .max : 0)
-        ) { if isDryRun { preview.add($0) } }
+        ) { preview?.add($0) }
         if let most, count.matched > most || count.kind != .exact {
             let detail = "The API key may address at most \(most) devices (max_audience). Narrow the rule."
             return issues.add(request.pointer, "audience_too_large", detail)
         }
         if count.kind == .exact, count.reached == 0 { Self.tellEmpty(request, &draft, &issues) }
-        guard isDryRun else { return }
-        preview.count = count
+        preview?.finish(count)
         draft.audiencePreview = preview
     }
 
@@ -132,12 +131,27 @@ struct AudiencePreview: Sendable {
     /// The most samples of a platform.
     static let mostSamples = 5
 
-    /// The count.
-    var count = AudienceCount(.exact)
+    /// The count of the devices that the message reaches.
+    private(set) var count = AudienceCount(.exact)
     private var samples: [String: [Device]] = [:]
+    private var skipped: [AudienceSkip: Int64] = [:]
+    private var payloads: SamplePayloads
 
-    /// Takes samples of a window.
+    /// Makes a preview of a message.
+    init(_ payloads: SamplePayloads) { self.payloads = payloads }
+
+    /// Takes the count of the audience, of which the message may not reach all devices.
+    mutating func finish(_ whole: AudienceCount) {
+        count = whole
+        for (cause, number) in skipped {
+            count.reached -= number
+            count.skipped[cause, default: 0] += number
+        }
+    }
+
+    /// Takes samples of a window, and counts the devices that the message does not reach.
     mutating func add(_ window: AudienceWindow) {
+        for (cause, number) in payloads.skipped(of: window.devices) { skipped[cause, default: 0] += number }
         for subject in window.devices {
             let platform = subject.device.effectivePlatform ?? "unknown"
             guard samples[platform]?.count ?? 0 < Self.mostSamples else { continue }
@@ -145,8 +159,8 @@ struct AudiencePreview: Sendable {
         }
     }
 
-    /// Returns the answer to a dry run; `payloads` are those of its samples.
-    func answer(_ warnings: [Finding], _ payloads: SamplePayloads) -> [UInt8] {
+    /// Returns the answer to a dry run.
+    func answer(_ warnings: [Finding]) -> [UInt8] {
         var payloads = payloads
         var writer = JSONWriter()
         writer.beginObject()

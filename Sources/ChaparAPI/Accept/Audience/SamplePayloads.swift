@@ -16,6 +16,8 @@ struct SamplePayloads {
     private let choice: RoutingTable.Choice
     private let routing: RoutingTable
     private let uses: TokenUses
+    /// The names of the backends that would refuse the message.
+    private let refusing: Set<String>
     /// The findings of each backend, by its name: the same for each device.
     private var findings: [String: [Finding]] = [:]
 
@@ -29,6 +31,19 @@ struct SamplePayloads {
         choice = draft.choice
         routing = gateway.routing(of: draft.appName)
         uses = TokenUses(notification, routing.order)
+        refusing = routing.backends(refusing: notification)
+    }
+
+    /// Returns the number of devices that the message does not reach, by cause, as a campaign would count them.
+    ///
+    /// Nothing is counted where the request names a route or a backend that does not exist.
+    func skipped(of devices: [AudienceSubject]) -> [AudienceSkip: Int64] {
+        var counts: [AudienceSkip: Int64] = [:]
+        for subject in devices {
+            let reach = try? routing.reach(of: subject.device, choice, uses, refusing: refusing)
+            if case .skipped(let cause)? = reach { counts[cause, default: 0] += 1 }
+        }
+        return counts
     }
 
     /// Writes the messages for a device, by the backends of its plan in their order, as a member of an object that the

@@ -23,6 +23,7 @@ extension DeliveryWorker {
         else { return nil }
         let due = now.steady.addingTimeInterval(escalation.after.inSeconds)
         guard due < claim.expiresAt,
+            !claim.isNowOrNever(dependencies.decode),
             let step = batch.addresses.nextStep(of: claim, batch.uses(of: claim), refused: nil, from: escalation.step)
         else { return nil }
         let attempt = EventJSON.attempt(

@@ -3,7 +3,7 @@ import CChaparJemalloc
 /// The allocator of the program: jemalloc, linked in place of the C library's.
 ///
 /// A message is allocated on one thread and freed on another, thousands at a time, while others stay. The C library's
-/// allocator then keeps merging and splitting blocks; `Benchmarks/README.md` has the cost.
+/// allocator then keeps merging and splitting blocks; `docs/Measured.md` has the cost.
 enum Allocator {
     /// The version of jemalloc, such as `5.3.0`; empty when another allocator is in its place.
     static var version: String {

@@ -126,18 +126,18 @@ extension MetricFamily {
         .gauge,
         "chapar_queue_oldest_age_seconds",
         ["backend"],
-        "How long the delivery that is overdue the longest has been due; alert on this one."
+        "Age of the delivery that has been due the longest; alert on this one."
     )
     package static let keyOldestAge = Self(
         .gauge,
         "chapar_key_oldest_age_seconds",
         ["key"],
-        "How long the delivery of an API key that is overdue the longest has been due; 0 when none is."
+        "Age of the API key's delivery that has been due the longest; 0 when none is due."
     )
     package static let queueFull = Self(
         .gauge,
         "chapar_queue_full",
-        "1 while new work is refused since max_waiting deliveries wait, or nearly so many."
+        "1 while new work is refused since max_waiting deliveries wait, or nearly."
     )
     package static let ledgerAccepted = Self(
         .counter,
@@ -234,7 +234,7 @@ extension MetricFamily {
         .counter,
         "chapar_operations_total",
         ["backend", "kind", "outcome"],
-        "Attempts to tell a platform something about a device, by what they came to."
+        "Attempts to tell a platform something about a device, by their outcome."
     )
     package static let operationsWaiting = Self(
         .gauge,
@@ -302,13 +302,13 @@ extension MetricFamily {
         .counter,
         "chapar_webhook_attempts_total",
         ["webhook", "app", "outcome"],
-        "Requests to a webhook, by what came of them."
+        "Requests to a webhook, by their outcome."
     )
     static let webhookDuration = Self(
         .histogram,
         "chapar_webhook_duration_seconds",
         ["webhook", "app"],
-        "Time from the begin of a request to a webhook to its end."
+        "Time from the beginning of a request to a webhook to its end."
     )
     static let webhookEvents = Self(
         .counter,
@@ -359,7 +359,7 @@ extension MetricFamily {
         .counter,
         "chapar_app_receipts_total",
         ["app", "event", "result"],
-        "Reports of apps that a message arrived or was opened, by what became of them."
+        "Reports of apps that a message arrived or was opened, by their result."
     )
     static let forgedReceipts = Self(
         .counter,

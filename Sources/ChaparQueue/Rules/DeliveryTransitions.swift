@@ -39,13 +39,13 @@ extension DeliveryState {
             .lateEnd,
             from: [.queued, .scheduled, .retrying],
             to: [.acceptedByPlatform, .delivered],
-            "an owner without a lease says that the platform has it: true whoever says so"
+            "an owner whose lease has ended reports that the platform has it, which is true all the same"
         ),
         .init(
             .cancel,
             from: [.queued, .scheduled, .retrying, .sending],
             to: [.cancelled, .unknown],
-            "somebody cancelled it; unknown when an attempt may have been sent. One that is sending ends so when it would wait again"
+            "it was cancelled; unknown when an attempt may have been sent. One that is sending ends so instead of waiting again"
         ),
         .init(
             .replace,

@@ -37,7 +37,7 @@ extension OutboxEntryState {
             .retry,
             from: [.claimed],
             to: [.waiting, .due],
-            "its owner tried it, and wants it tried again at a time"
+            "its owner tried it, and asks for another attempt at a time"
         ),
         .init(.due, from: [.waiting], to: [.due], "that time has come"),
         .init(.release, from: [.claimed], to: [.due], "its owner did not try it"),
@@ -47,7 +47,7 @@ extension OutboxEntryState {
             .lateEnd,
             from: [.waiting, .due],
             to: [.ended],
-            "an owner whose lease is over says so, and nobody has it: who has it may still call the platform, before the next of the line"
+            "an owner whose lease has ended says so while no other owner has it: an owner may still call the platform before the next entry"
         ),
         .init(
             .cancel,

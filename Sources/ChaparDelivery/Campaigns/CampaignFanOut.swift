@@ -39,7 +39,7 @@ package final class CampaignFanOut: Sendable {
         var told: [NotificationID: Date] = [:]
         /// The campaigns that cannot be worked on before a time.
         var pauses: [NotificationID: Date] = [:]
-        /// What waited of each campaign when that was last counted.
+        /// The number of deliveries of each campaign that waited when they were last counted.
         var loads: [NotificationID: KnownLoad] = [:]
     }
 

@@ -1,10 +1,10 @@
 public import Foundation
 public import ChaparCore
 
-/// Installations: one device of one user each, where push tokens live.
+/// A client for Chabok's installations; an installation is a device of a user, with the device's push token.
 ///
-/// The outbox registers and removes devices through it, and code can list and change what Chabok keeps. The id that
-/// Chabok gave an installation is kept by the gateway's store, never here.
+/// The gateway's outbox registers and removes devices with this client. A program that embeds it can also list and
+/// change installations. The gateway's store keeps the id that Chabok gave an installation.
 public struct ChabokInstallations: DeviceRegistrar {
     /// An installation as Chabok shows it.
     public struct Installation: Sendable, Hashable {

@@ -16,12 +16,13 @@ public struct AccessToken: Sendable, Hashable {
 /// tokens.
 ///
 /// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers
-/// that waited for it and is not cached. But the next fetch waits at least `pauseAfterFailure`, and the
-/// ``PushError/retryAfter`` that the failure names, so that a thousand messages do not ask a broken token endpoint a
-/// thousand times.
+/// that waited for it and is not cached. But the next fetch begins only after `pauseAfterFailure`, or after the failure's
+/// ``PushError/retryAfter`` where that is longer. So a thousand messages do not ask a broken token endpoint a thousand
+/// times.
 ///
-/// With `renewAhead` a token is replaced early. While that runs, or after it failed, the present token is used until it
-/// expires. The strategies of platforms repeat a fetch once before it counts as failed.
+/// With `renewAhead` a token is replaced early. During that refresh, and after one that failed, the present token is
+/// used until it expires. The strategies of Chapar's platforms make a cache that repeats a fetch once before it counts
+/// as failed.
 public actor AccessTokenCache {
     private enum State {
         case empty

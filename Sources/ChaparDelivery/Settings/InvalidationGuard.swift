@@ -167,7 +167,7 @@ package struct InvalidationGuard: Sendable {
 
     /// Counts answers of the platform, and those that called a token dead.
     ///
-    /// The verdict is about answers whose caller is not quarantined already; see ``doubt``.
+    /// An API key whose refusals are quarantined already (``doubt``) has no part in the verdict.
     mutating func add(_ counts: AnswerCounts, at now: TimeReading) -> Verdict {
         if trip != nil { return .quarantine }
         guard settings.isEnabled else { return .invalidate }

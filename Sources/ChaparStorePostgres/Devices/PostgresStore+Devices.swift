@@ -200,10 +200,10 @@ extension PostgresStore: DeviceStore {
 
     // MARK: Changes
 
-    /// Changes devices: those with these ids, and those that have one of these tokens.
+    /// Changes the devices with any of these ids or any of these tokens.
     ///
-    /// With an `outbox` time the changes go into the outbox in the same commit. With `mayRefuse` the call is refused
-    /// when the outbox is full.
+    /// With `outbox`, the time of the changes, they go into the outbox in the same commit. With `mayRefuse` the call
+    /// throws when the outbox is full.
     private func change<Value: Sendable>(
         _ ids: [String] = [],
         having tokens: [DeviceToken] = [],

@@ -136,10 +136,12 @@ struct NodeLease {
         core.nodeJoined.signal()
     }
 
-    /// Waits for the renewals of other nodes, when no node has a lease that the present clock can have written.
+    /// Waits until other nodes have renewed their leases, when the times of all leases are impossible by the database's
+    /// present clock.
     ///
-    /// Either the nodes are dead, or the clock was just set, and they know by how much. Without the wait, the wrong
-    /// time would expire waiting deliveries, and leases of the former time would look like those of dead nodes.
+    /// Either all nodes are dead, or the clock was just set. Living nodes renew their leases within the wait, and record
+    /// by how much the clock was set. Without the wait this node would believe the wrong time: it would expire waiting
+    /// deliveries, and take the leases of living nodes for those of dead ones.
     private func awaitNodes() async throws(PostgresError) {
         guard core.databaseTime != nil else { return }
         let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)

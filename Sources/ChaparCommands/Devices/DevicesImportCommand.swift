@@ -17,7 +17,7 @@ struct DevicesImportCommand: AsyncParsableCommand {
 
             Devices that exist are replaced. Wrong lines are named and left out. A file that is not in UTF-8, or has a \
             quotation mark that nothing closes, is refused before anything is registered. After an interruption start with --after \
-            and the line that was told of.
+            and the last line that was written.
             """
     )
 

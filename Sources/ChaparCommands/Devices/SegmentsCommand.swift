@@ -110,7 +110,7 @@ struct SegmentsLoadCommand: AsyncParsableCommand {
         discussion: """
             CSV: the first line names the column device or user. NDJSON: an object a line with device or user. The members are \
             added to those that the list has, 1,000 in a commit; --replace empties it first. Loading a file again does no harm: \
-            after an interruption start with --after and the line that was told of.
+            after an interruption start with --after and the last line that was written.
             """
     )
 

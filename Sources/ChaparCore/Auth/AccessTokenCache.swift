@@ -17,8 +17,8 @@ public struct AccessToken: Sendable, Hashable {
 ///
 /// Callers share the refresh in flight; cancelling one does not cancel it for the others. A failure reaches the callers
 /// that waited for it and is not cached. But the next fetch begins only after `pauseAfterFailure`, or after the
-/// failure's ``PushError/retryAfter`` where that is longer. So a thousand messages do not ask a broken token endpoint a thousand
-/// times.
+/// failure's ``PushError/retryAfter`` where that is longer. So a thousand messages do not ask a broken token endpoint a
+/// thousand times.
 ///
 /// With `renewAhead` a token is replaced early. During that refresh, and after one that failed, the present token is
 /// used until it expires. The strategies of Chapar's platforms make a cache that repeats a fetch once before it counts

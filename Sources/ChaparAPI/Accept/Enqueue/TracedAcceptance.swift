@@ -14,9 +14,9 @@ final class TracedAcceptance: Sendable {
     private let link: TraceContext?
     private let start: Date
 
-    /// Notes notifications, for spans with a name; nil unless their trace is sampled and spans are sent.
+    /// Starts spans with a name for notifications of a trace; nil unless the trace is sampled and spans are sent.
     ///
-    /// `link` is the trace of the request, where it is another one.
+    /// `link` is the trace of the request; nil when that is the notifications' own.
     init?(
         _ name: String,
         _ context: TraceContext?,

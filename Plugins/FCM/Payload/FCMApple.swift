@@ -18,10 +18,9 @@ public struct FCMApple: PlatformPayload, Hashable {
     public var image: String?
     /// The label in Google's reports, 1 to 50 of `a-z`, `A-Z`, `0-9`, `-_.~%`.
     public var analyticsLabel: String?
-    /// The push-to-start token, or the token of a running Live Activity. With one, the message goes to the activity
-    /// instead of the app.
+    /// The push-to-start token, or the token of a running Live Activity.
     ///
-    /// The message's recipient is still the Firebase token of the app. Google sets push type and topic itself.
+    /// With one, the message goes to the activity instead of the app. The message's recipient is still the Firebase token of the app. Google sets push type and topic itself.
     public var liveActivityToken: String?
 
     /// Makes a block.

@@ -222,9 +222,9 @@ enum OutboxEntryTable {
         return Set((0..<rows.count).compactMap { rows.text($0, 0) })
     }
 
-    /// Makes entries of a backend due that wait for a retry, at most ``largestRemoval`` in one call; returns their
-    /// number. When that is the limit there may be more, and the caller calls again.
+    /// Makes entries of a backend due that wait for a retry, at most ``largestRemoval`` in one call.
     ///
+    /// Returns their number. When that is the limit there may be more, and the caller calls again.
     /// Entries whose platform asked for the wait are left. A negative number of the last lease marks those.
     static func makeRetriesDue(
         of backend: String,

@@ -20,7 +20,8 @@ public struct FCMApple: PlatformPayload, Hashable {
     public var analyticsLabel: String?
     /// The push-to-start token, or the token of a running Live Activity.
     ///
-    /// With one, the message goes to the activity instead of the app. The message's recipient is still the Firebase token of the app. Google sets push type and topic itself.
+    /// With one, the message goes to the activity instead of the app. The message's recipient is still the Firebase
+    /// token of the app. Google sets push type and topic itself.
     public var liveActivityToken: String?
 
     /// Makes a block.

@@ -140,8 +140,8 @@ struct NodeLease {
     /// clock of the database.
     ///
     /// Either all nodes are dead, or the clock was just set. Living nodes renew their leases within the wait, and
-    /// record by how much the clock was set. Without the wait this node would believe the wrong time: it would expire waiting
-    /// deliveries, and take the leases of living nodes for those of dead ones.
+    /// record by how much the clock was set. Without the wait this node would believe the wrong time: it would expire
+    /// waiting deliveries, and take the leases of living nodes for those of dead ones.
     private func awaitNodes() async throws(PostgresError) {
         guard core.databaseTime != nil else { return }
         let (lease, pause) = (core.options.nodeLease, core.leaseHealth.pause)

@@ -55,7 +55,7 @@ final class EscalationLimits: Sendable {
     ) async throws(StoreError) -> [Bool] {
         let words = String(decoding: try await store.loadState(name) ?? [], as: UTF8.self).split(separator: " ")
         // The clocks of gateways differ, and may be set back: what counts for the day after goes on doing so.
-        let (today, tomorrow) = (day(of: now), day(of: now.addingTimeInterval(86_400)))
+        let (today, tomorrow) = (Self.day(of: now), Self.day(of: now.addingTimeInterval(86_400)))
         let day = words.count == 2 && words[0] == tomorrow ? tomorrow : today
         let before = words.count == 2 && words[0] == day ? max(0, Int(words[1]) ?? 0) : 0
         var count = before

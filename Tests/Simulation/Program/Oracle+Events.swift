@@ -14,7 +14,7 @@ extension Oracle {
             switch part {
             case .head(let head):
                 // A gateway that ends, or starts while its database is away, opens no stream.
-                let isExcused = world.incarnation?.stopped != nil || world.database?.isAway ?? false
+                let isExcused = world.incarnation?.stopped != nil || world.database?.wasAway ?? false
                 if head.status == .serviceUnavailable, isExcused { return }
                 if head.status != .ok { self.fail("the stream of events is answered with \(head.status)") }
             case .body(let buffer): for event in self.frames.append(buffer.readableBytesView) { self.receive(event) }

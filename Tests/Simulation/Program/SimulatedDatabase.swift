@@ -91,8 +91,9 @@ final class SimulatedDatabase: @unchecked Sendable {
         }
     }
 
-    /// Whether no connection to it can be made.
-    var isAway: Bool { scheduler.now < downUntil }
+    /// Whether no connection to it can be made, or none could be a moment ago: an answer about a call that waited for
+    /// it comes when it is back.
+    var wasAway: Bool { scheduler.now < downUntil + 1_000_000_000 }
 
     /// Everything works again.
     func heal() {

@@ -36,6 +36,9 @@ enum DashboardFiles {
         PackageResources.shell_js,
         // views
         PackageResources.now_js,
+        PackageResources.messages_js,
+        PackageResources.message_js,
+        PackageResources.send_js,
         // The last: it begins.
         PackageResources.start_js,
     ]

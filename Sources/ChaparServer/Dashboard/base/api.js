@@ -25,7 +25,7 @@ const api = {
   /** `get` for what this gateway may not have: null for 404, and where the key may not read it. */
   async maybe(path, params, signal) {
     try { return await api.get(path, params, signal); } catch (error) {
-      if (error instanceof Refusal && [403, 404, 405, 422].includes(error.status)) return null;
+      if (error instanceof Refusal && [400, 403, 404, 405, 422].includes(error.status)) return null;
       throw error;
     }
   },

@@ -60,7 +60,7 @@ function quoted(value, isBare = false) {
 
 /** What is wrong with parameters before they are asked for: null, or the code of an error. */
 function missing(params) {
-  if (!Object.keys(params).length || params.since || wordKeys.some(key => params[key]) || params.dead) return null;
+  if (!Object.keys(params).length || params.since || params.q || wordKeys.some(key => params[key]) || params.dead) return null;
   const indexed = ["failed", "expired", "unknown"];
   if (params.state && params.state.split(",").every(one => indexed.includes(one))) return null;
   return "since_missing";

@@ -37,10 +37,10 @@ function attemptItem(attempt, index) {
   return timelineItem(attempt.at, attempt.at + index, flattened(parts).flatMap((one, place) => place ? [" ", one] : [one]));
 }
 
-/** What the reason of the last attempt means, and what to do. */
-function explanation(found) {
+/** What the reason of the last attempt means, where that was not `told` before, and what to do. */
+function explanation(found, told) {
   if (!found) return null;
-  return el("div", "advice", el("p", null, words(found.meaning)),
+  return el("div", "advice", found.meaning !== told && el("p", null, words(found.meaning)),
     found.action && el("p", null, el("b", null, text("timeline.what_to_do")), " ", words(found.action)),
     found.gateway && el("details", null, el("summary", null, text("timeline.what_the_gateway_does")), el("p", "soft", words(found.gateway))));
 }

@@ -33,9 +33,23 @@ enum DashboardFiles {
         PackageResources.filter_js,
         PackageResources.chart_js,
         PackageResources.preview_js,
+        PackageResources.health_js,
+        PackageResources.tokens_js,
+        PackageResources.rule_js,
+        PackageResources.actions_js,
         PackageResources.shell_js,
         // views
         PackageResources.now_js,
+        PackageResources.person_js,
+        PackageResources.device_js,
+        PackageResources.dead_js,
+        PackageResources.audiences_js,
+        PackageResources.segment_js,
+        PackageResources.backends_js,
+        PackageResources.backend_js,
+        PackageResources.quarantine_js,
+        PackageResources.webhooks_js,
+        PackageResources.keys_js,
         // The last: it begins.
         PackageResources.start_js,
     ]

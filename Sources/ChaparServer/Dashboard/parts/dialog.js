@@ -31,7 +31,7 @@ function dialogHead(title) {
 }
 
 /**
- * Asks before harm. `preview(values, signal)` makes the dry run and gives {title, lines, verb, count}, `fields(values, change)`
+ * Asks before harm. `preview(values, signal)` makes the dry run and gives {title, lines, verb, count} and, where an action on none makes sense, `isReady`, `fields(values, change)`
  * describes what can be chosen, `run(values, key, preview)` carries it out. `mustType` wants the number typed in any case.
  * Gives what `run` gave; undefined where the person left it.
  */
@@ -67,7 +67,7 @@ function confirmAction({ name, title, values = {}, fields, preview, run, mustTyp
 function confirmForm(dialog, state, { title, fields, mustType, start }) {
   const { shown } = state, count = shown?.count ?? 0;
   const isTyped = !(mustType || count > askedToType) || Number(latinDigits(state.typed)) === count;
-  const isReady = shown && count > 0 && isTyped && !state.isRunning && live.connection !== "lost";
+  const isReady = shown && (shown.isReady ?? count > 0) && isTyped && !state.isRunning && live.connection !== "lost";
   return el("form", { method: "dialog", "aria-labelledby": "dialog-title", onsubmit: event => { event.preventDefault(); if (isReady) start(dialog); } },
     dialogHead(shown?.title ?? title),
     fields,

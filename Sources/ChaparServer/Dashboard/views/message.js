@@ -30,8 +30,8 @@
     const { message } = data, bad = ["failed", "expired", "unknown"].reduce((all, state) => all + (message.counts?.[state] ?? 0), 0);
     const open = onItsWay.reduce((all, state) => all + (message.counts?.[state] ?? 0), 0), isRunning = message.audience && !message.ended_at;
     return [
-      bad > 0 && actionButton({ name: "resend", label: text("messages.resend"), run: () => resendDialog({ id: [message.id] }, ctx) }),
-      (open > 0 || isRunning) && actionButton({ name: "cancel", label: text("messages.cancel"), run: () => cancelDialog([message.id], ctx) }),
+      bad > 0 && actionButton({ name: "resend", label: text("messages.resend"), run: () => resendDialog({ filter: { id: [message.id] } }) }),
+      (open > 0 || isRunning) && actionButton({ name: "cancel", label: text("messages.cancel"), run: () => cancelDialog(message.id, title(data), { isCampaign: Boolean(message.audience) }) }),
       menu(text("base.actions"),
         el("button", { type: "button", onclick: () => copy(JSON.stringify(message, null, 2)) }, text("message.copy_json")),
         el("button", { type: "button", onclick: () => copy(`curl -H "Authorization: Bearer $CHAPAR_KEY" ${location.origin}/v1/notifications/${message.id}`) }, text("message.copy_curl")),
@@ -90,17 +90,7 @@
     const device = /^device:(.*)$/s.exec(one.recipient)?.[1], user = /^user:(.*)$/s.exec(one.recipient)?.[1];
     return el("p", "buttons", device && hasScope(["devices", "read_all"]) && el("a", { class: "button", href: href("/devices/" + part(device)) }, text("message.open_device")),
       user && hasScope(["devices", "read_all"]) && el("a", { class: "button", href: href("/users/" + part(user)) }, text("message.open_user")),
-      isBad && data.message.recipients > 1 && actionButton({ name: "resend", id: one.delivery, label: text("messages.resend"), run: () => resendOne(data.message.id, one.delivery, ctx) }));
-  }
-  async function resendOne(notification, delivery, ctx) {
-    const body = values => ({ deliveries: [{ notification, delivery }], options: { ttl: values.ttl } });
-    const done = await confirmAction({ name: "resend", title: text("resend.title"), values: { ttl: 600 },
-      fields: (values, change) => choice({ name: "resend-ttl", label: text("resend.ttl"), value: String(values.ttl), options: [600, 3600, 86400].map(one => [String(one), duration(one)]), onchange: event => change({ ttl: Number(event.target.value) }) }),
-      preview: async values => resendLines(await api.post("/v1/deliveries/resend", { ...body(values), dry_run: true }), values),
-      run: (values, key) => api.post("/v1/deliveries/resend", body(values), { idempotency: key }) });
-    if (!done) return;
-    toast([text("resend.done", { count: done.resent }), " ", done.notifications[0] && el("a", { href: href("/messages/" + done.notifications[0]) }, text("resend.see"))]);
-    ctx.reload();
+      isBad && data.message.recipients > 1 && actionButton({ name: "resend", id: one.delivery, label: text("messages.resend"), run: () => resendDialog({ deliveries: [{ notification: data.message.id, delivery: one.delivery }] }) }));
   }
   function pages(data) {
     const { id } = data.message;
@@ -112,32 +102,16 @@
 
   function campaign(message, ctx) {
     const progress = message.audience, skipped = Object.entries(progress.skipped ?? {}), left = skipped.reduce((all, [, count]) => all + count, 0);
-    const path = "/v1/notifications/" + part(message.id);
-    const set = isPaused => async () => { await api.post(path + (isPaused ? "/pause" : "/resume"), {}); await reload(); };
-    const toggle = isPaused => async () => { await set(isPaused)(); toast(text(isPaused ? "message.paused" : "message.resumed"), { undo: set(!isPaused) }); };
+    const name = progress.name ?? message.id, toggle = isPaused => () => pauseCampaign(message.id, name, isPaused);
     const pace = progress.pace?.per_minute;
     return section(text("message.campaign"), { class: "card", "data-part": "campaign" },
       el("div", "row-line", progressBar(progress.progress, text("now.progress")), el("b", null, percent(progress.progress)),
         pace != null && el("span", null, text("message.pace_is", { count: pace })), progress.paused && mark("wait", "pause", text("now.state_paused")), progress.pause_reason && code(progress.pause_reason),
-        !message.ended_at && el("span", "buttons", actionButton({ name: "pace", label: text("message.pace"), run: () => paceDialog(path, pace) }),
+        !message.ended_at && el("span", "buttons", actionButton({ name: "pace", label: text("message.pace"), run: () => paceDialog(message.id, name, progress.pace) }),
           progress.paused ? actionButton({ name: "resume_campaign", action: "pause_campaign", label: text("message.resume"), run: toggle(false) }) : actionButton({ name: "pause_campaign", label: text("message.pause"), run: toggle(true) }))),
       el("p", { "data-sum": progress.matched }, text("message.sum", { matched: number(progress.matched), enqueued: number(progress.enqueued), left: number(left) }),
         skipped.length > 0 && [" ", skipped.map(([why, count]) => el("span", { key: why, class: "soft" }, " ", code(why), " ", number(count)))]));
   }
-  async function paceDialog(path, old) {
-    const wanted = await openDialog(dialog => el("form", { method: "dialog", "aria-labelledby": "dialog-title", onsubmit: event => {
-      event.preventDefault();
-      const value = Number(latinDigits(event.target.elements.pace.value));
-      if (value > 0) dialog.close(value);
-    } }, dialogHead(text("message.pace")),
-    field({ name: "pace", label: text("message.pace_label"), inputmode: "numeric", autofocus: true, value: old == null ? "" : String(old) }),
-    el("p", "buttons", el("button", { type: "button", onclick: () => dialog.close() }, text("base.leave_it")), el("button", { type: "submit", class: "main" }, text("message.pace_set")))), { name: "pace" });
-    if (!wanted) return;
-    const change = value => async () => { await api.patch(path, { pace: value == null ? {} : { per_minute: value } }); await reload(); };
-    await change(wanted)();
-    toast(text("message.pace_now", { count: wanted }), { undo: change(old) });
-  }
-
   async function onLive(news, ctx) {
     const data = current.data;
     if (!news.lanes || !data?.message || current.isLoading || openDialogs.length || Date.now() - refreshedAt < refreshSeconds * 1000) return;

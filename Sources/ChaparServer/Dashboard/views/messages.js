@@ -126,10 +126,14 @@
     if (!ids.length && !canResendAll) return null;
     return el("div", { class: "bar-bottom", key: "selection", role: "group", "aria-label": text("base.actions") },
       ids.length > 0 && [el("span", { key: "count" }, text("messages.selected", { count: ids.length })),
-        actionButton({ name: "resend", id: "selected", label: text("messages.resend"), run: () => resendDialog({ id: ids }, ctx) }),
-        actionButton({ name: "cancel", id: "selected", label: text("messages.cancel"), run: () => cancelDialog(ids, ctx) }),
+        actionButton({ name: "resend", id: "selected", label: text("messages.resend"), run: () => resendSelected({ id: ids }, ctx) }),
+        actionButton({ name: "cancel", id: "selected", label: text("messages.cancel"), run: () => cancelMessages(ids, ctx) }),
         el("button", { type: "button", key: "copy", "data-action": "copy-ids", onclick: async () => { await navigator.clipboard.writeText(ids.map(forSheet).join("\n")); toast(text("base.copied")); } }, text("messages.copy_ids"))],
-      canResendAll && actionButton({ name: "resend", id: "filter", label: text("messages.resend_filter"), run: () => resendDialog({ until: data.readAt, ...toFilter(data.filter) }, ctx) }));
+      canResendAll && actionButton({ name: "resend", id: "filter", label: text("messages.resend_filter"), run: () => resendSelected({ until: data.readAt, ...toFilter(data.filter) }, ctx) }));
+  }
+
+  async function resendSelected(filter, ctx) {
+    if (await resendDialog({ filter })) ctx.state.selected?.clear();
   }
 
   // What comes by itself
@@ -181,49 +185,8 @@
   addView({ path: "/messages", title: "base.nav_messages", needs: ["read"], load, draw, live: onLive });
 }
 
-/** Asks before failed messages are sent again: how many, how many are left out, and with what time to live. */
-async function resendDialog(filter, ctx) {
-  // What comes after the question was asked is not meant.
-  const frozen = { until: new Date(now()).toISOString(), ...filter };
-  const body = (values, more) => ({ filter: frozen, options: { ttl: values.ttl }, per_minute: values.pace || undefined, ...more });
-  const done = await confirmAction({
-    name: "resend", title: text("resend.title"), values: { ttl: 600, pace: 0 },
-    fields: (values, change) => [
-      choice({ name: "resend-ttl", label: text("resend.ttl"), value: String(values.ttl), options: [600, 3600, 86400, 604800].map(one => [String(one), duration(one)]), onchange: event => change({ ttl: Number(event.target.value) }) }),
-      choice({ name: "resend-pace", label: text("resend.pace"), value: String(values.pace), options: [[0, text("resend.at_once")], ...[60, 600, 6000].map(one => [one, text("resend.per_minute", { count: one })])].map(([one, shown]) => [String(one), shown]),
-        onchange: event => change({ pace: Number(event.target.value) }) })],
-    preview: async values => resendLines(await eachPage(cursor => api.post("/v1/deliveries/resend", body(values, { dry_run: true, cursor }))), values),
-    run: async (values, key) => eachPage((cursor, page) => api.post("/v1/deliveries/resend", body(values, { cursor }), { idempotency: key + page })),
-  });
-  if (!done) return;
-  const first = done.notifications[0];
-  toast([text("resend.done", { count: done.resent }), " ", done.resent === 1 && first && el("a", { href: href("/messages/" + first) }, text("resend.see"))]);
-  ctx.state.selected?.clear();
-  reload();
-}
-function resendLines(all, values) {
-  const lines = [text("resend.of", { count: all.resent, matched: number(all.matched) })];
-  for (const [rule, count] of Object.entries(all.left_out ?? {})) lines.push(text("resend.left_out", { count, why: hasText("resend.why_" + rule) ? text("resend.why_" + rule) : rule }));
-  if (all.possible_second_copies) lines.push(el("span", "wait", icon("warning"), " ", text("resend.second_copies", { count: all.possible_second_copies })));
-  if (values.pace && all.resent) lines.push(text("resend.takes", { time: duration(all.resent / values.pace * 60) }));
-  return { count: all.resent, lines, verb: text("resend.verb", { count: all.resent }) };
-}
-/** Goes through the pages of an action, which does at most 1,000 in one; sums what they tell. */
-async function eachPage(ask) {
-  const sum = { notifications: [], left_out: {} };
-  for (let cursor, page = 0; page < 1000; page++) {
-    const answer = await ask(cursor, page);
-    for (const [name, value] of Object.entries(answer)) if (typeof value === "number") sum[name] = (sum[name] ?? 0) + value;
-    for (const [rule, count] of Object.entries(answer.left_out ?? {})) sum.left_out[rule] = (sum.left_out[rule] ?? 0) + count;
-    sum.notifications.push(...(answer.notifications ?? []).slice(0, 100));
-    cursor = answer.next;
-    if (!cursor) break;
-  }
-  return sum;
-}
-
 /** Asks before messages are cancelled. */
-async function cancelDialog(ids, ctx) {
+async function cancelMessages(ids, ctx) {
   const each = async params => {
     const sum = { cancelled: 0, too_late: 0, in_flight: 0 };
     for (const id of ids) {

@@ -32,7 +32,6 @@
 
   /** The newest state of the backends: of the stream, else of the answer. */
   const backendsOf = data => live.lanes?.backends ?? data.backends;
-  const workerOf = backend => backend.worker ?? backend.lane;
 
   function draw(data, ctx) {
     const backends = backendsOf(data);
@@ -84,11 +83,6 @@
     return [];
   }
   const endsSoon = backend => Object.values(backend.health.credential_expiries ?? {}).some(end => Date.parse(end) - now() < soonDays * 86400000);
-  const retryButton = backend => actionButton({ name: "retry", id: backend.name, label: text("now.retry"), run: async () => {
-    await api.post(`/v1/backends/${part(backend.name)}/retry`);
-    toast(text("now.retried", { backend: backend.name }));
-  } });
-
   function credentialNeeds(backends) {
     const own = Object.entries(live.lanes?.credential_expiries ?? {}).map(([name, end]) => [null, name, end]);
     const all = own.concat(backends.flatMap(one => Object.entries(one.health.credential_expiries ?? {}).map(([name, end]) => [one.name, name, end])));
@@ -160,31 +154,13 @@
     const order = one => isTrouble(one) ? 0 : 1;
     return el("ul", { class: "card plain-list grid" }, [...backends].sort((a, b) => order(a) - order(b)).map(one => {
       const worker = workerOf(one);
-      return el("li", { key: one.name, "data-row": one.name }, el("div", "row-line", el("a", { href: href("/backends/" + part(one.name)), "data-open": true }, code(one.name)), backendMark(one),
+      return el("li", { key: one.name, "data-row": one.name }, el("div", "row-line", el("a", { href: href("/backends/" + part(one.name)), "data-open": true }, code(one.name)), backendChip(backendState(one)),
         el("span", "soft", text("now.load", { in_flight: worker.in_flight, window: worker.window })), worker.waiting > 0 && el("span", null, text("now.waiting", { count: worker.waiting, age: duration(worker.oldest_age) }))));
     }));
   }
-  function backendMark(one) {
-    const worker = workerOf(one);
-    if (one.gone) return mark("bad", "failed", text("now.state_gone"));
-    if (worker.invalidations_held || worker.invalidations_quarantined) return mark("bad", "pause", text("now.state_quarantined"));
-    if (worker.parked) return mark("bad", "failed", text("now.state_parked"));
-    if (worker.breaker !== "closed") return mark(worker.breaker === "open" ? "bad" : "wait", "warning", text("now.state_" + worker.breaker));
-    if (isTime(worker.paused_until) && Date.parse(worker.paused_until) > now()) return mark("wait", "pause", text("now.state_paused"));
-    if (one.health.status !== "ok") return mark(one.health.status === "down" ? "bad" : "wait", "warning", text("now.state_" + one.health.status));
-    return mark("good", "accepted_by_platform", text("now.state_ok"));
-  }
-
   const campaignName = one => one.audience.name ? words(one.audience.name) : code(one.id);
   function campaignItem(one) {
-    const set = async isPaused => {
-      await api.post(`/v1/notifications/${part(one.id)}/${isPaused ? "pause" : "resume"}`, {});
-      one.audience.paused = isPaused;
-    };
-    const toggle = isPaused => async () => {
-      await set(isPaused);
-      toast(text(isPaused ? "message.paused" : "message.resumed"), { undo: () => set(!isPaused).then(requestDraw) });
-    };
+    const toggle = isPaused => () => pauseCampaign(one.id, one.audience.name ?? one.id, isPaused);
     return el("li", { key: one.id, "data-row": one.id }, el("div", "row-line", el("a", { href: href("/messages/" + one.id), "data-open": true }, campaignName(one)),
       progressBar(one.audience.progress, text("now.progress")), el("span", null, percent(one.audience.progress)),
       el("span", "soft", text("now.enqueued", { count: one.audience.enqueued })),

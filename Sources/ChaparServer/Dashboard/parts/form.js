@@ -30,7 +30,8 @@ function choice({ options, value, ...more }) {
 /** The actions that are being carried out. */
 const busy = new Set();
 /**
- * A button that does something: absent where the key may not, off while the gateway is away or while it is carried out.
+ * A button that does something: absent where the key may not, off while the gateway is away. While it is carried out a second
+ * press does nothing; it is not switched off then, since it would lose the focus.
  * `run` is awaited; a refusal is told. `id` tells two buttons of the same action apart. The element has
  * `data-action=name`, by which tests find it.
  */
@@ -38,7 +39,7 @@ function actionButton({ name, id = "", action = name, label, run, kind = "", tit
   if (!can(action)) return null;
   const key = name + " " + id;
   return el("button", { type: "button", class: kind, key: "action-" + key, "data-action": name, title,
-    disabled: live.connection === "lost" || busy.has(key), "aria-busy": busy.has(key) ? "true" : null,
+    disabled: live.connection === "lost", "aria-busy": busy.has(key) ? "true" : null,
     onclick: () => perform(key, run) }, label);
 }
 async function perform(key, run) {

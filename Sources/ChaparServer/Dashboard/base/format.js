@@ -70,7 +70,7 @@ function when(at) {
 }
 /** The times on the page go on by themselves. */
 function refreshTimes() {
-  for (const node of document.querySelectorAll("time[datetime]")) {
+  for (const node of document.querySelectorAll("time[datetime]:not(.fine)")) {
     const words = shownTime(node.dateTime), inside = node.firstChild;
     if (inside && inside.data !== words) inside.data = words;
   }

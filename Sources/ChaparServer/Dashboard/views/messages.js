@@ -1,6 +1,6 @@
 // Messages: what became of X. A page is a snapshot of at most 50; what is newer comes when the person asks for it.
 {
-  const pageSize = 50, refreshSeconds = 2, newerSeconds = 5, fewRecipients = 2;
+  const pageSize = 50, refreshSeconds = 2, newerSeconds = 5, fewRecipients = 2, idPattern = /^[0-9A-Z]{13}$/;
   let refreshedAt = 0, newerAt = 0, totalsSeen = "";
 
   // Loading
@@ -20,7 +20,7 @@
   /** A bare word is looked for as id, user, device and reference at once. */
   async function findWord(filter, cursor, signal) {
     const { q, ...rest } = filter, request = toRequest(rest);
-    const answers = await Promise.all(wordKeys.map(key => api.maybe("/v1/notifications", { ...request, [key]: q, limit: pageSize }, signal)));
+    const answers = await Promise.all(wordKeys.map(key => key === "id" && !idPattern.test(q) ? null : api.maybe("/v1/notifications", { ...request, [key]: q, limit: pageSize }, signal)));
     const matches = wordKeys.filter((_, index) => answers[index]?.items.length), items = new Map();
     for (const answer of answers) for (const one of answer?.items ?? []) items.set(one.id, one);
     const sorted = [...items.values()].sort((a, b) => b.created_at.localeCompare(a.created_at));

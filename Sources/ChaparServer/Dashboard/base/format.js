@@ -61,6 +61,8 @@ function ago(at) {
   if (size < 7 * 86400) return formats.relative.format(Math.trunc(seconds / 86400), "day");
   return date(at);
 }
+/** In how many days, or how many ago. */
+const inDays = at => formats.relative.format(Math.trunc((Date.parse(at) - now()) / 86400000), "day");
 const shownTime = at => choices.times === "exact" ? formats.moment.format(new Date(at)) : ago(at);
 
 /** A time: relative, with the exact one at hand. */

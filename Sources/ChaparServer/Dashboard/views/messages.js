@@ -1,7 +1,7 @@
 // Messages: what became of X. A page is a snapshot of at most 50; what is newer comes when the person asks for it.
 {
   const pageSize = 50, refreshSeconds = 2, newerSeconds = 5, fewRecipients = 2, idPattern = /^[0-9A-Z]{13}$/;
-  let refreshedAt = 0, newerAt = 0, totalsSeen = "";
+  let refreshedAt = 0, newerAt = 0, totalsSeen = "", acceptedSeen = null;
 
   // Loading
 
@@ -148,8 +148,10 @@
       totalsSeen = totals;
       await refreshRows(data, current.controller.signal).catch(() => {});
     }
-    if (hasMoved && !data.cursor && !data.filter.q && !data.filter.until && Date.now() - newerAt > newerSeconds * 1000) {
+    const { accepted } = news.lanes.totals;
+    if (accepted !== acceptedSeen && !data.cursor && !data.filter.q && !data.filter.until && Date.now() - newerAt > newerSeconds * 1000) {
       newerAt = Date.now();
+      acceptedSeen = accepted;
       await countNewer(data, current.controller.signal).catch(() => {});
     }
   }

@@ -3,7 +3,7 @@
 // Backends
 
 /** Whether trying again at once can change anything. */
-const needsRetry = state => ["parked", "breaker_open", "breaker_half_open", "paused", "down", "degraded"].includes(state.name);
+const needsRetry = state => ["parked", "breaker_open", "breaker_half_open", "paused", "down"].includes(state.name);
 function retryButton(backend, kind = "") {
   return actionButton({ name: "retry", id: backend.name, kind, label: text("backends.retry"), run: () => retryBackend(backend.name) });
 }

@@ -26,28 +26,28 @@ addView({
 });
 
 function backendsTable(rows, warningDays) {
+  const isLimited = rows.some(([one]) => workerOf(one).quota);
   const columns = [
     { name: "name", label: text("backends.name"), kind: "main" }, { name: "state", label: text("backends.state"), kind: "wide" },
     { name: "load", label: text("backends.in_flight"), kind: "number" }, { name: "waiting", label: text("backends.waiting"), kind: "number" },
-    { name: "oldest", label: text("backends.oldest"), kind: "number" }, { name: "quota", label: text("backends.quota"), kind: "number" },
-    { name: "ends", label: text("backends.ends") }, { name: "actions", label: text("base.actions"), kind: "end" },
+    { name: "oldest", label: text("backends.oldest"), kind: "number" }, ...isLimited ? [{ name: "quota", label: text("backends.quota"), kind: "number" }] : [],
+    { name: "ends", label: text("backends.ends") },
   ];
-  return table({ name: "backends", label: text("backends.title"), columns, rows: rows.map(([one, state]) => backendRow(one, state, warningDays)) });
+  return table({ name: "backends", label: text("backends.title"), columns, rows: rows.map(([one, state]) => backendRow(one, state, warningDays, isLimited)) });
 }
-function backendRow(backend, state, warningDays) {
+function backendRow(backend, state, warningDays, isLimited) {
   const worker = workerOf(backend), ends = credentialsOf(backend, warningDays);
   const isSoon = ends.some(one => one.kind !== "later");
   return {
     key: backend.name, name: backend.name, state: state.name,
     cells: [
       [rowLink(href("/backends/" + part(backend.name)), el("b", null, code(backend.name))), " ", el("span", "soft", code(backend.kind))],
-      [backendChip(state), el("p", "note", backendWhy(state, 160))],
+      [backendChip(state), el("p", "note", backendWhy(state, 160)), needsRetry(state) && el("p", "buttons", retryButton(backend))],
       text("backends.of", { count: number(worker.in_flight), window: number(worker.window) }),
       number(worker.waiting),
-      duration(worker.oldest_age),
-      worker.quota ? percent(worker.quota.used) : "–",
-      [ends.length === 0 ? "–" : ends.map(credentialLine), isSoon && renewal(backend)],
-      needsRetry(state) && retryButton(backend),
+      worker.oldest_age != null && duration(worker.oldest_age),
+      ...isLimited ? [worker.quota && percent(worker.quota.used)] : [],
+      ends.length > 0 && [ends.map(credentialLine), isSoon && renewal(backend)],
     ],
   };
 }

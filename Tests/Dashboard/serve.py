@@ -51,15 +51,16 @@ def assembled(folder=FOLDER):
 class Faults:
     """What the server does to answers: `rules` are (words in "METHOD path", what), the first that is found holds.
 
-    `what` is a status, a pair of status and body, or a number of seconds to wait as a text such as "2s"; "cut" ends the connection.
-    `answers` gives bodies to paths that the gateway does not have. `requests` are those that came, as "METHOD path".
+    `what` is a status, a pair of status and body, or seconds to wait as a text such as "2s"; "cut" ends the connection.
+    `answers` gives bodies to paths, a body or a function of the handler and the request's body. `requests` are those that came, as
+    "METHOD path". `streams` are functions that write a whole answer.
     """
 
     def __init__(self):
-        self.rules, self.answers, self.requests, self.bodies = [], [], [], []
+        self.rules, self.answers, self.streams, self.requests, self.bodies = [], [], [], [], []
 
     def clear(self):
-        self.rules, self.answers = [], []
+        self.rules, self.answers, self.streams = [], [], []
 
     def found(self, line, rules):
         return next((what for words, what in list(rules) if re.search(words, line)), None)
@@ -90,7 +91,7 @@ def serve(folder, gateway, port=0, faults=None):
 
         def handle_any(self):
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            if self.path == "/":
+            if self.path == "/" and folder:
                 return self.document()
             line = f"{self.command} {self.path}"
             faults.requests.append(line)
@@ -105,9 +106,12 @@ def serve(folder, gateway, port=0, faults=None):
             if what is not None:
                 status, told = what if isinstance(what, tuple) else (what, {"title": f"Refused with {what}", "status": what})
                 return self.answer(status, told, "application/problem+json" if status >= 400 else "application/json")
+            stream = faults.found(line, faults.streams)
+            if stream is not None:
+                return stream(self, body)
             told = faults.found(line, faults.answers)
             if told is not None:
-                return self.answer(200, told(body) if callable(told) else told)
+                return self.answer(200, told(self, body) if callable(told) else told)
             self.pass_on(body)
 
         def pass_on(self, body):
@@ -122,9 +126,9 @@ def serve(folder, gateway, port=0, faults=None):
                 connection.request(self.command, self.path, body=body or None, headers=headers)
                 answer = connection.getresponse()
                 self.send_response_only(answer.status)
-                for name in ("Content-Type", "Date", "Retry-After"):
-                    if answer.getheader(name):
-                        self.send_header(name, answer.getheader(name))
+                for name, value in answer.getheaders():
+                    if name.lower() not in ("connection", "content-length", "transfer-encoding"):
+                        self.send_header(name, value)
                 self.send_header("Connection", "close")
                 self.close_connection = True
                 self.end_headers()

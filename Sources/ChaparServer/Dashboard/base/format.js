@@ -61,6 +61,8 @@ function ago(at) {
   if (size < 7 * 86400) return formats.relative.format(Math.trunc(seconds / 86400), "day");
   return date(at);
 }
+/** In how many days, or how many ago. */
+const inDays = at => formats.relative.format(Math.trunc((Date.parse(at) - now()) / 86400000), "day");
 const shownTime = at => choices.times === "exact" ? formats.moment.format(new Date(at)) : ago(at);
 
 /** A time: relative, with the exact one at hand. */
@@ -70,7 +72,7 @@ function when(at) {
 }
 /** The times on the page go on by themselves. */
 function refreshTimes() {
-  for (const node of document.querySelectorAll("time[datetime]")) {
+  for (const node of document.querySelectorAll("time[datetime]:not(.fine)")) {
     const words = shownTime(node.dateTime), inside = node.firstChild;
     if (inside && inside.data !== words) inside.data = words;
   }

@@ -19,6 +19,7 @@ function drawShell() {
   patch($("header"), header());
   $("nav").setAttribute("aria-label", text("base.nav"));
   patch($("nav"), live.connection === "key" ? null : navigation());
+  $("banner").setAttribute("aria-label", text("base.notices"));
   patch($("banner"), banner());
   $("main").classList.toggle("lost", live.connection === "lost");
 }
@@ -88,7 +89,7 @@ function forgetKey() {
 function keyForm() {
   const scope = matched(location.hash).view?.needs?.[0] ?? "read";
   return [el("h1", { key: "h1", tabindex: "-1" }, text("key.heading")),
-    el("form", { class: "card form", key: "form", "data-form": "key", onsubmit: useKey },
+    el("form", { class: "card form", key: "form", "data-form": "key", "aria-label": text("key.heading"), onsubmit: useKey },
       session.reason && el("p", { class: "bad", role: "alert", "data-reason": session.reason }, pieces(session.reason, session.reasonValues)),
       field({ name: "key", label: text("key.label"), help: text("key.help"), type: "password", dir: "ltr", autocomplete: "off", spellcheck: "false", required: true,
         ref: node => requestAnimationFrame(() => node.focus()) }),

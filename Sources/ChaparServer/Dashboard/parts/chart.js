@@ -78,7 +78,7 @@ function chartSentence(lines, index, timeAt, format, isPointed) {
 }
 function chartTable(label, lines, count, timeAt, step, format) {
   const rows = Array.from({ length: count }, (_, index) => count - 1 - index).filter(index => lines.some(one => one.values[index]));
-  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, el("table", null,
+  return el("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": label }, el("table", { "aria-label": label },
     el("thead", null, el("tr", null, el("th", { scope: "col" }, text("chart.time")), lines.map(one => el("th", { scope: "col", class: "number", key: one.name }, one.label ?? one.name)))),
     el("tbody", null, rows.map(index => el("tr", { key: index, "data-point": index }, el("td", null, formats.moment.format(new Date(timeAt(index)))),
       lines.map(one => el("td", { class: "number", key: one.name }, one.values[index] == null ? "–" : format(one.values[index]))))))));

@@ -75,7 +75,7 @@ function confirmForm(dialog, state, { title, fields, mustType, start }) {
     shown && el("div", { key: "lines", "data-count": count }, (shown.lines ?? []).map(line => el("p", null, line))),
     shown && (mustType || count > askedToType) && field({ name: "typed", label: text("base.type_number", { number: String(count) }), inputmode: "numeric",
       autocomplete: "off", value: state.typed, oninput: event => { state.typed = event.target.value.trim(); dialog.redraw(); } }),
-    state.error && el("p", { class: "bad", role: "alert" }, refusalWords(state.error)),
+    state.error && el("p", { class: "bad", role: "alert", key: "error" }, refusalWords(state.error)),
     el("p", { class: "buttons", key: "buttons" },
       el("button", { type: "button", autofocus: true, key: "cancel", onclick: () => dialog.close() }, text("base.leave_it")),
       el("button", { type: "submit", class: "harm", key: "do", "data-action": "confirm", disabled: !isReady, "aria-busy": state.isRunning ? "true" : null },

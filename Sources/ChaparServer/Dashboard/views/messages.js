@@ -1,7 +1,7 @@
 // Messages: what became of X. A page is a snapshot of at most 50; what is newer comes when the person asks for it.
 {
-  const pageSize = 50, refreshSeconds = 2, newerSeconds = 5, fewRecipients = 2;
-  let refreshedAt = 0, newerAt = 0, totalsSeen = "";
+  const pageSize = 50, refreshSeconds = 2, newerSeconds = 5, fewRecipients = 2, idPattern = /^[0-9A-Z]{13}$/;
+  let refreshedAt = 0, newerAt = 0, totalsSeen = "", acceptedSeen = null;
 
   // Loading
 
@@ -20,7 +20,7 @@
   /** A bare word is looked for as id, user, device and reference at once. */
   async function findWord(filter, cursor, signal) {
     const { q, ...rest } = filter, request = toRequest(rest);
-    const answers = await Promise.all(wordKeys.map(key => api.maybe("/v1/notifications", { ...request, [key]: q, limit: pageSize }, signal)));
+    const answers = await Promise.all(wordKeys.map(key => key === "id" && !idPattern.test(q) ? null : api.maybe("/v1/notifications", { ...request, [key]: q, limit: pageSize }, signal)));
     const matches = wordKeys.filter((_, index) => answers[index]?.items.length), items = new Map();
     for (const answer of answers) for (const one of answer?.items ?? []) items.set(one.id, one);
     const sorted = [...items.values()].sort((a, b) => b.created_at.localeCompare(a.created_at));
@@ -148,8 +148,10 @@
       totalsSeen = totals;
       await refreshRows(data, current.controller.signal).catch(() => {});
     }
-    if (hasMoved && !data.cursor && !data.filter.q && !data.filter.until && Date.now() - newerAt > newerSeconds * 1000) {
+    const { accepted } = news.lanes.totals;
+    if (accepted !== acceptedSeen && !data.cursor && !data.filter.q && !data.filter.until && Date.now() - newerAt > newerSeconds * 1000) {
       newerAt = Date.now();
+      acceptedSeen = accepted;
       await countNewer(data, current.controller.signal).catch(() => {});
     }
   }

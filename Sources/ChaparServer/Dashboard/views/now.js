@@ -88,7 +88,7 @@
     const all = own.concat(backends.flatMap(one => Object.entries(one.health.credential_expiries ?? {}).map(([name, end]) => [one.name, name, end])));
     return all.filter(([, , end]) => Date.parse(end) - now() < soonDays * 86400000).map(([owner, name, end]) => {
       const isOver = Date.parse(end) <= now();
-      const sentence = pieces(isOver ? "now.credential_ended" : "now.credential", { owner: owner ? code(owner) : text("now.gateway"), credential: credentialName(name), when: ago(end), date: date(end) });
+      const sentence = pieces(isOver ? "now.credential_ended" : "now.credential", { owner: owner ? code(owner) : text("now.gateway"), credential: credentialName(name), when: inDays(end), date: date(end) });
       return need("credential " + owner + name, isOver ? "bad" : "wait", "warning", sentence, null, howToRenew(name, owner));
     });
   }

@@ -21,7 +21,7 @@
     return [
       heading(text("base.nav_send")),
       el("div", { class: "columns", key: "columns" },
-        el("form", { class: "card form", "data-form": "send", onsubmit: event => { event.preventDefault(); perform("check ", () => check(form, ctx)); } },
+        el("form", { class: "card form", "data-form": "send", "aria-label": text("base.nav_send"), onsubmit: event => { event.preventDefault(); perform("check ", () => check(form, ctx)); } },
           recipientFields(form, data, change, ctx), contentFields(form, change, ctx), moreFields(form, data, change, ctx),
           ctx.state.refusal && el("p", { class: "bad", role: "alert", key: "refusal" }, refusalWords(ctx.state.refusal)),
           el("p", "buttons", actionButton({ name: "check", action: "send", label: text("send.check"), kind: ctx.state.checked ? "" : "main", run: () => check(form, ctx) }), sendButton(form, ctx)),

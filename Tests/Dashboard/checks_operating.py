@@ -1,50 +1,53 @@
 """What an operator does with the page: each view of people, backends, audiences, webhooks and keys, and each of its actions, once.
 
-`dashboard.py` runs these checks after its own, in front of one gateway in which something of everything has happened (world.py).
+All of it happens in front of one gateway in which something of everything has happened (world.py), in the order of this file.
 """
-import importlib.util
+import functools
 import json
 import time
-from pathlib import Path
 from urllib.parse import quote
 
-import serve
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
+import world
+from browser import AXE, CHECKS, ActionChains, By, Keys, Wrong, expect
 
 PATIENCE = 30  # Seconds until something must be seen.
-CHECKS = []
 VIEWS = ["#/backends", "#/backends/android", "#/quarantine", "#/quarantine/huawei", "#/dead", "#/audiences", "#/audiences/new", "#/audiences/segments/winter",
          "#/audiences/segments/vip", "#/users/ali", "#/devices/phone-1", "#/webhooks", "#/webhooks/crm", "#/keys"]
 # What only shows or opens something, whoever looks.
 HARMLESS = {"copy", "how-to-renew", "show", "decide", "retry-load", "settings", "send-to", "new-segment", "undo", "leave"}
 
 
-def check(function):
-    CHECKS.append(function)
-    return function
-
-
-class Wrong(AssertionError):
-    """What is seen is not what is expected."""
-
-
-def expect(is_so, *told):
-    if not is_so:
-        raise Wrong(" ".join(str(part) for part in told))
+def operator(has_refusals=False):
+    """A check that is given a `Page`; with `has_refusals` the gateway refuses something on purpose, of which Chromium's console tells."""
+    def made(function):
+        @functools.wraps(function)
+        def checked(browser, scene):
+            page = scene.once("operator", lambda: Page(browser, scene))
+            page.faults.clear()
+            function(page)
+            browser.leave()
+            if has_refusals:
+                browser.complaints = [one for one in browser.complaints if "Failed to load resource" not in one]
+        CHECKS.append(checked)
+        return checked
+    return made
 
 
 class Page:
-    """The page in front of the world: a person who looks, clicks and types. `clicks` counts since `begin`."""
+    """The page in front of the gateway: a person who looks, clicks and types. `clicks` counts since `begin`."""
 
-    def __init__(self, driver, world):
-        self.driver, self.world, self.clicks = driver, world, 0
-        self.faults = serve.Faults()
-        self.server, self.address = serve.serve(serve.FOLDER, world.url, faults=self.faults)
-
-    def end(self):
-        self.server.shutdown()
+    def __init__(self, browser, scene):
+        folder = scene.folder / "operated"
+        folder.mkdir()
+        self.driver, self.browser, self.clicks = browser.driver, browser, 0
+        self.world = world.World(folder)
+        scene.ends.append(self.world.end)
+        self.world.dead_letters()
+        self.world.campaign(per_minute=20)
+        self.world.quarantine()
+        self.world.park()
+        self.address, self.faults = scene.front(self.world.url)
+        browser.own_hosts.add(self.address.split("//")[1])
 
     def js(self, script, *arguments):
         return self.driver.execute_script(script, *arguments)
@@ -131,7 +134,7 @@ class Page:
 
 # Views
 
-@check
+@operator()
 def views_open_cold(page):
     """Each address opens cold, after a reload, by Back and Forward, with its heading and the title of the document."""
     for address in VIEWS:
@@ -164,8 +167,8 @@ ROLES = {
 NEEDS = {"#/users/ali": "devices", "#/devices/phone-1": "devices", "#/audiences/segments/winter": "devices", "#/audiences/segments/vip": "devices", "#/webhooks/crm": "webhooks"}
 
 
-@check
-def roles_decide_what_is_drawn(page):
+@operator(has_refusals=True)
+def roles_decide_what_operators_are_offered(page):
     """For each scope beside the one that opens the view, the actions are exactly those of the table; the gateway refuses the others."""
     for address, table in ROLES.items():
         opener = NEEDS.get(address, "read")
@@ -182,14 +185,14 @@ def roles_decide_what_is_drawn(page):
     page.until(lambda: page.has("main [data-refused]") and "admin" in page.text("main [data-refused]"))
 
 
-@check
+@operator()
 def a_refused_token_is_told(page):
     """A token that one backend refused says which one, and why."""
     page.at("#/devices/phone-2")
     expect(page.has("[data-token=ios-apns][data-state=refused]") and "DeviceTokenNotForTopic" in page.text("[data-token=ios-apns]"), page.text("main"))
 
 
-@check
+@operator()
 def trouble_stands_first(page):
     """The list of backends begins with what is in trouble, says why once, and shows the credential that ends with a way to renew it."""
     page.begin("#/backends")
@@ -205,7 +208,7 @@ def trouble_stands_first(page):
     expect("pkill" not in page.text("main"), "a program is ended by its name")
 
 
-@check
+@operator()
 def a_parked_backend_is_tried_again(page):
     """Why a backend is parked stands in its row; after the mend two clicks let it send again."""
     page.begin()
@@ -221,7 +224,7 @@ def a_parked_backend_is_tried_again(page):
     expect(page.js("return document.querySelector('main .state').dataset.state") == "flowing", page.text("main"))
 
 
-@check
+@operator(has_refusals=True)
 def one_backend_tells_everything(page):
     """A backend's view has its numbers, its last failures, its charts where the gateway keeps series, and a diagnosis on request."""
     page.at("#/backends/ios")
@@ -240,7 +243,7 @@ def one_backend_tells_everything(page):
 
 # Dead letters
 
-@check
+@operator()
 def dead_letters_are_counted(page):
     """The rows are those of the API; what would fail again cannot be sent again, and says why."""
     page.at("#/dead")
@@ -256,7 +259,7 @@ def dead_letters_are_counted(page):
     page.until(lambda: "dead=true" in page.js("return location.hash") and "backend=ios" in page.js("return location.hash"))
 
 
-@check
+@operator()
 def a_mended_reason_is_sent_again(page):
     """Three clicks send everything of a reason again: the dialog's number is the dry run's, and its effect."""
     row = "[data-row='ServiceUnavailable/ios']"
@@ -287,7 +290,7 @@ def a_mended_reason_is_sent_again(page):
     page.world.until(lambda: page.ask("GET", "/v1/deliveries?user=user-000&limit=1")["items"][0]["state"] == "accepted_by_platform")
 
 
-@check
+@operator()
 def acknowledged_letters_come_back(page):
     """Acknowledged letters leave the view, and Undo brings exactly these back."""
     page.at("#/dead")
@@ -308,7 +311,7 @@ def campaign(page):
     return next(one for one in page.ask("GET", "/v1/campaigns")["items"] if one["audience"]["phase"] == "running")
 
 
-@check
+@operator()
 def a_campaign_is_steered(page):
     """Pause and its Undo are one click each, the pace two; all of them are what the API says afterwards."""
     page.begin("#/audiences")
@@ -335,7 +338,7 @@ def a_campaign_is_steered(page):
     expect(audience["matched"] == audience["reached"] + sum(audience["skipped"].values()), audience)
 
 
-@check
+@operator()
 def a_campaign_is_cancelled(page):
     """The dialog says how many wait; afterwards the campaign is over."""
     made = page.world.campaign("To be cancelled", per_minute=1)
@@ -348,7 +351,7 @@ def a_campaign_is_cancelled(page):
     expect(page.ask("GET", f"/v1/notifications/{made}")["audience"]["phase"] == "cancelled", "it goes on")
 
 
-@check
+@operator(has_refusals=True)
 def a_segment_is_written(page):
     """A rule is counted while it is written, a mistake is marked at its place, and the segment is stored, changed back and deleted."""
     page.at("#/audiences/new")
@@ -374,7 +377,7 @@ def a_segment_is_written(page):
     page.ask("GET", "/v1/segments/readers", want=[404])
 
 
-@check
+@operator(has_refusals=True)
 def a_list_has_members(page):
     """Members are loaded from a file, added and removed, and each change can be undone."""
     file = page.world.folder / "list.csv"
@@ -400,7 +403,7 @@ def a_list_has_members(page):
 
 # Quarantine
 
-@check
+@operator()
 def quarantined_tokens_are_kept(page):
     """Discarding says how many stay alive, and the backend sends again."""
     held = page.world.quarantined()
@@ -414,7 +417,7 @@ def quarantined_tokens_are_kept(page):
     expect(page.ask("GET", "/v1/devices/old-00")["tokens"]["android-huawei"]["alive"], "a token died")
 
 
-@check
+@operator()
 def quarantined_tokens_are_released(page):
     """Three clicks and the typed number mark the tokens dead; a wrong number does not."""
     held = page.world.quarantine("gone")
@@ -434,7 +437,7 @@ def quarantined_tokens_are_released(page):
 
 # People
 
-@check
+@operator(has_refusals=True)
 def a_user_is_shown(page):
     """Devices with the health of their tokens, tags and lists with Undo, and the last messages."""
     page.at("#/users/ali")
@@ -459,7 +462,7 @@ def a_user_is_shown(page):
     page.until(lambda: page.has("main [data-gone]") and page.text("main h1") == "nobody")
 
 
-@check
+@operator()
 def a_user_is_erased(page):
     """The number of devices is typed; afterwards nothing is kept."""
     page.world.device("phone-9", "leaver", {"ios-apns": "99" * 32})
@@ -470,7 +473,7 @@ def a_user_is_erased(page):
     page.ask("GET", "/v1/devices/phone-9", want=[404])
 
 
-@check
+@operator()
 def a_device_gets_a_test(page):
     """Three clicks send a test to one device, and the page says where it went."""
     page.begin("#/users/ali")
@@ -484,7 +487,7 @@ def a_device_gets_a_test(page):
     page.world.until(lambda: page.ask("GET", f"/v1/notifications/{made}")["counts"].get("accepted_by_platform"))
 
 
-@check
+@operator()
 def a_device_is_changed(page):
     """Tags have an Undo, and a subscription asks first."""
     tags = lambda: page.ask("GET", "/v1/devices/phone-3")["tags"]
@@ -504,7 +507,7 @@ def a_device_is_changed(page):
 
 # Webhooks and keys
 
-@check
+@operator()
 def a_failing_webhook_is_looked_at(page):
     """One click shows the last answer, the second tests, the third sends an event again."""
     page.begin("#/webhooks")
@@ -525,7 +528,7 @@ def a_failing_webhook_is_looked_at(page):
     page.until(lambda: page.has("[data-list=attempts] [data-state=refused]") and not page.has("[data-list=attempts] [data-state=delivered]"))
 
 
-@check
+@operator()
 def a_webhook_is_changed(page):
     """Switching off has an Undo, a new key is shown once, and what was given up is sent again."""
     status = lambda: page.ask("GET", "/v1/webhooks/shop")["status"]
@@ -546,7 +549,7 @@ def a_webhook_is_changed(page):
     page.until(lambda: "sent again" in page.text("#toasts"))
 
 
-@check
+@operator()
 def keys_are_listed(page):
     """Each key with its scopes, last use and end; never a value; the one with the largest share of the queue first."""
     page.begin()
@@ -570,8 +573,8 @@ READS = {"#/backends": r"GET /v1/backends$", "#/backends/android": r"GET /v1/bac
          "#/webhooks": "GET /v1/webhooks$", "#/webhooks/crm": "GET /v1/webhooks/crm$", "#/keys": "GET /v1/keys"}
 
 
-@check
-def every_state_is_drawn(page):
+@operator(has_refusals=True)
+def states_of_operators_views_are_drawn(page):
     """Loading, an error, a refusal and a lost connection are drawn in every view, and the view comes when they are over."""
     problem = {"title": "Something broke", "status": 500, "code": "internal", "request_id": "0ABC", "detail": "On purpose."}
     for address, words in READS.items():
@@ -601,7 +604,7 @@ def every_state_is_drawn(page):
 HOSTILE = "<img src=x onerror=\"window.harmed=1\">\"><script>window.harmed=1</script>\u202egnp javascript:alert(1) " + "w" * 300
 
 
-@check
+@operator(has_refusals=True)
 def hostile_texts_do_nothing(page):
     """Texts of others as users, tags, reasons, backends and keys are shown as texts: no script, no other host, the layout whole."""
     page.world.device("phone-7", HOSTILE[:200], {"ios-apns": "77" * 32}, tags=[HOSTILE[:100]])
@@ -628,7 +631,6 @@ def hostile_texts_do_nothing(page):
     page.faults.clear()
 
 
-AXE = Path(importlib.util.find_spec("axe_playwright_python").submodule_search_locations[0], "axe.min.js")
 AXE_RULES = ["wcag2a", "wcag2aa", "wcag21aa", "wcag22aa", "best-practice"]
 TEXT_KEYS = r"""
 return [...document.querySelectorAll("main *")].filter(one => !one.children.length && !one.closest("code") && /^[a-z]+\.[a-z_]+$/.test(one.textContent.trim()))
@@ -636,8 +638,8 @@ return [...document.querySelectorAll("main *")].filter(one => !one.children.leng
 """
 
 
-@check
-def every_view_is_accessible(page):
+@operator()
+def operators_views_are_accessible(page):
     """axe-core finds nothing, nothing scrolls sideways and no text is missing: each view in three pairs of language and width."""
     settings = [("en", "light"), ("fa", "dark"), ("ru", "light"), ("en", "dark"), ("fa", "light"), ("ru", "dark")]
     for number, address in enumerate(VIEWS):
@@ -650,7 +652,7 @@ def every_view_is_accessible(page):
             expect(sizes[0] <= sizes[1], what, "is too wide:", sizes)
             expect(not page.js(TEXT_KEYS), what, "shows the keys of texts:", page.js(TEXT_KEYS))
             expect(page.js("return document.documentElement.dir") == ("rtl" if language == "fa" else "ltr"), what)
-            page.js(AXE.read_text() + ";")
+            page.js(AXE + ";")
             found = page.driver.execute_async_script("axe.run(document, { runOnly: arguments[0] }).then(arguments[1])", AXE_RULES)
             wrong = [f"{one['id']} ({one['impact']}): {one['help']}: {one['nodes'][0]['html'][:200]}" for one in found["violations"]]
             expect(not wrong, "axe finds in", what, *wrong)
@@ -658,7 +660,7 @@ def every_view_is_accessible(page):
     expect("DeviceTokenNotForTopic" in page.text("main"), "a reason is not Latin:", page.text("main"))
 
 
-@check
+@operator()
 def keys_of_the_keyboard_suffice(page):
     """A parked backend is found, opened and tried again without a pointer, also with the letters of a Persian layout."""
     page.at("#/")
@@ -679,7 +681,7 @@ def keys_of_the_keyboard_suffice(page):
     expect(page.js("return document.activeElement !== document.body"), "the focus is lost")
 
 
-@check
+@operator(has_refusals=True)
 def lost_connection_takes_actions_away(page):
     """While the gateway is away what was known stays, with its time, and no action can be begun."""
     page.at("#/backends/android")

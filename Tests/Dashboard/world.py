@@ -84,6 +84,7 @@ class World:
                 kept.append(line)
         text = "\n".join(kept) + "\n"
         own = "  ios-legacy: { kind: apns, topic: com.example.app, certificate_file: client.pem, certificate_key_file: client.key }\n"
+        text = text.replace("  ios:\n", "  ios:\n    breaker: { failures: 50 }\n", 1)  # The failures that are made do not open it.
         return text.replace("backends:\n", "routes: [{ match: { service: ios-apns }, use: { fallback: [ios], on_unknown: stop, first_retry: 600 } }]\nbackends:\n" + own, 1)
 
     @property

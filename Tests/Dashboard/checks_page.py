@@ -220,7 +220,7 @@ def roles_decide_what_is_offered(browser, scene):
             more = seen - FREE - ALLOWED[scope]
             expect(not more, scope, "is offered", more)
         if scope == "admin":
-            expect({"resend", "retry"} <= seen, "an administrator is offered only", seen)
+            expect({"resend", "diagnose", "erase"} <= seen, "an administrator is offered only", seen)
         expect(("resend" in allowed) == (scope in ("send", "admin")) and ("retry" in allowed) == (scope == "admin"), scope, allowed)
     browser.visit(front, "/", made.gateway.keys["only-read"])
     browser.js("perform('forced ', () => api.post('/v1/backends/ios/retry', {}))")

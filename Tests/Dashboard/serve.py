@@ -37,7 +37,8 @@ def texts(folder=FOLDER):
 def assembled(folder=FOLDER):
     """The document and its policy, as `DashboardPage.swift` makes them."""
     style, page = ((Path(folder) / name).read_text() for name in ("page.css", "page.html"))
-    script = '"use strict";\n' + "".join(path.read_text() for path in scripts(folder))
+    lines = (line.lstrip(" ") for path in scripts(folder) for line in path.read_text().split("\n"))
+    script = '"use strict";\n' + "".join(line + "\n" for line in lines if line and not line.startswith(("//", "/**", "* ", "*/")))
     table = "{" + ",".join(f'"{one}":{(Path(folder) / f"texts/{one}.json").read_text()}' for one in LANGUAGES) + "}"
     data = '<script type="application/json" id="texts">'
     page = page.replace("<style></style>", f"<style>{style}</style>").replace(data + "</script>", f"{data}{table}</script>")

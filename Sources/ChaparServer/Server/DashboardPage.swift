@@ -43,10 +43,21 @@ struct DashboardPage: Sendable {
         tag = Data(SHA256.hash(data: bytes).prefix(16)).base64EncodedString()
     }
 
-    /// The scripts as one, in their order.
+    /// The scripts as one, in their order, without what only readers of the sources need: indentation and comments that
+    /// have lines of their own.
     static var script: String {
-        "\"use strict\";\n" + DashboardFiles.scripts.map { String(decoding: $0, as: UTF8.self) }.joined()
+        var joined = Array("\"use strict\";\n".utf8)
+        for line in DashboardFiles.scripts.joined().split(separator: UInt8(ascii: "\n")) {
+            let code = line.drop { $0 == UInt8(ascii: " ") }
+            if code.isEmpty || comments.contains(where: { code.starts(with: $0) }) { continue }
+            joined += code
+            joined.append(UInt8(ascii: "\n"))
+        }
+        return String(decoding: joined, as: UTF8.self)
     }
+
+    /// The beginnings of lines that are comments. No line of code begins so, and no text has several lines.
+    private static let comments = ["//", "/**", "* ", "*/"].map { Array($0.utf8) }
 
     /// Returns the policy's source that allows elements with exactly this content.
     private static func source(_ content: String) -> String {

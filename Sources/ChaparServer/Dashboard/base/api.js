@@ -79,7 +79,7 @@ async function turn(signal) {
 }
 const authorization = () => session.key ? { Authorization: "Bearer " + session.key } : {};
 /** The scope that a refusal names. */
-const scopeOf = problem => /\bscopes? [`"“]?([a-z_]+)/.exec(problem.detail ?? "")?.[1] ?? null;
+const scopeOf = problem => /\bscopes? [\u0060"“]?([a-z_]+)/.exec(problem.detail ?? "")?.[1] ?? null;
 
 function noteClock(answer) {
   answeredAt = Date.now();

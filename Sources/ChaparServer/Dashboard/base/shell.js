@@ -122,7 +122,7 @@ function showSettings() {
   openDialog(dialog => el("form", { method: "dialog", "aria-labelledby": "dialog-title" },
     dialogHead(text("base.settings")),
     session.own?.name && el("p", { key: "own" }, pieces("base.own_key", { name: code(session.own.name), scopes: listOf(session.own.scopes ?? []) })),
-    choice({ name: "language", label: text("base.language"), value: language, options: Object.entries(languageNames), onchange: pick("language", dialog) }),
+    choice({ name: "language", autofocus: true, label: text("base.language"), value: language, options: Object.entries(languageNames), onchange: pick("language", dialog) }),
     choice({ name: "theme", label: text("base.theme"), value: choices.theme, options: ["system", "light", "dark"].map(one => [one, text("base.theme_" + one)]), onchange: pick("theme", dialog) }),
     choice({ name: "times", label: text("base.times"), value: choices.times, options: ["relative", "exact"].map(one => [one, text("base.times_" + one)]), onchange: pick("times", dialog) }),
     choice({ name: "zone", label: text("base.zone"), value: choices.zone, options: zoneOptions(), onchange: pick("zone", dialog) }),

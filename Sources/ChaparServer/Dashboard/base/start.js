@@ -1,6 +1,6 @@
 // The life of a view: its address is matched, its data are loaded, it is drawn, and it is told what the stream brings.
 
-const current = { view: null, path: "/", params: {}, data: null, error: null, state: {}, isLoading: false, isSlow: false, isBare: false, controller: null, entry: null, loadedAt: 0 };
+const current = { view: null, path: "/", params: {}, data: null, error: null, state: {}, isStarting: true, isLoading: false, isSlow: false, isBare: false, controller: null, entry: null, loadedAt: 0 };
 /** What each entry of the history had: its state, its place, and the row that had the focus. */
 const entries = new Map();
 const keptEntries = 50, frameMilliseconds = 500, skeletonMilliseconds = 300, slowMilliseconds = 5000, idleMinutes = 30;
@@ -28,7 +28,7 @@ function open() {
   const entry = history.state?.entry ?? "e" + ++entryCount + "-" + Date.now();
   if (!history.state?.entry) history.replaceState({ entry }, "");
   const known = entries.get(entry);
-  Object.assign(current, found, { entry, error: null, state: known?.state ?? {}, data: isSamePath ? current.data : null, isBare: false });
+  Object.assign(current, found, { entry, error: null, state: known?.state ?? {}, data: isSamePath ? current.data : null, isBare: false, isStarting: false });
   if (!entries.has(entry)) entries.set(entry, { state: current.state });
   if (entries.size > keptEntries) entries.delete(entries.keys().next().value);
   isMoreOpen = false;
@@ -120,10 +120,11 @@ function drawFrame() {
   const { view, data } = current, main = $("main");
   const known = view && hasScope(view.needs);
   main.dataset.view = live.connection === "key" ? "key" : view?.path ?? "none";
-  main.dataset.load = current.isLoading ? "loading" : current.error ? "error" : "done";
-  const title = live.connection === "key" ? text("key.heading") : !view ? text("base.not_found") : viewTitle(view, data);
+  main.dataset.load = current.isLoading || current.isStarting ? "loading" : current.error ? "error" : "done";
+  const title = live.connection === "key" ? text("key.heading") : current.isStarting ? text("base.loading") : !view ? text("base.not_found") : viewTitle(view, data);
   document.title = title + " · Chapar";
   if (live.connection === "key") return patch(main, keyForm());
+  if (current.isStarting) return patch(main);
   if (!view) return patch(main, heading(title), el("p", { class: "card", key: "gone" }, text("base.no_view"), " ", el("a", { href: "#/" }, text("base.nav_now"))));
   if (!known) return patch(main, heading(title), refusedState(view.needs));
   if (!data) return patch(main, heading(title), current.error ? errorState(current.error) : skeleton());

@@ -32,7 +32,7 @@ function chart({ name, label, series, from, step, gaps = [], format = number, st
   return el("figure", { class: "chart", key: name, "data-chart": name },
     el("figcaption", null, el("b", null, label), " ", el("span", "soft", chartSentence(lines, shown, timeAt, format, own.index != null))),
     el("div", { class: "plot", dir: "ltr" },
-      el("span", "top soft", format(highest)),
+      el("span", { class: "top soft", dir: "auto" }, format(highest)),
       el("svg", { viewBox: `0 0 ${chartWidth} ${chartHeight}`, preserveAspectRatio: "none", role: "img", tabindex: "0", "aria-label": label + ". " + chartSentence(lines, shown, timeAt, format, false),
         onpointermove: point, onpointerleave: () => { own.index = null; redraw(); }, onkeydown: key, onblur: () => { own.index = null; redraw(); } },
       el("path", { class: "axis", d: `M0 3H${chartWidth}M0 ${chartHeight - 3}H${chartWidth}` }),

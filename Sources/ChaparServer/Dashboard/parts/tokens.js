@@ -30,7 +30,7 @@ function tagEditor({ name, label, tags, change }) {
     tags.length === 0 && el("span", "soft", text("device.no_tags")),
     tags.map(one => el("span", { class: "tag", key: one }, words(one), change && el("button", { type: "button", class: "plain", "data-action": "remove-tag",
       "aria-label": text("device.remove_tag", { tag: one }), title: text("device.remove_tag", { tag: one }), onclick: () => change(tags.filter(tag => tag !== one)) }, icon("failed")))),
-    change && el("form", { class: "line-form", onsubmit: add }, el("label", { for: fieldID(name), class: "unseen" }, text("device.new_tag")),
+    change && el("form", { class: "line-form", "aria-label": text("device.new_tag"), onsubmit: add }, el("label", { for: fieldID(name), class: "unseen" }, text("device.new_tag")),
       el("input", { id: fieldID(name), name, dir: "auto", maxlength: "256", placeholder: text("device.new_tag"), autocomplete: "off" }), el("button", { type: "submit", "data-action": "add-tag" }, text("segment.add"))));
 }
 

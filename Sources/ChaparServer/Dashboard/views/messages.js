@@ -86,7 +86,7 @@
   }
 
   function list(data, ctx) {
-    const columns = [{ name: "title", label: text("messages.message"), kind: "main" }, { name: "state", label: text("messages.state") }, { name: "recipient", label: text("messages.recipient") },
+    const columns = [{ name: "title", label: text("messages.message"), kind: "second" }, { name: "state", label: text("messages.state"), kind: "first" }, { name: "recipient", label: text("messages.recipient") },
       { name: "backend", label: text("messages.backend") }, { name: "at", label: text("messages.time"), kind: "end" }];
     const selection = (can("resend") || can("cancel")) && selectionOf(ctx.state, () => data.items.map(one => one.id), ctx.redraw);
     return table({ name: "messages", label: text("base.nav_messages"), columns, rows: data.items.map(one => row(one, data)), selection: selection || null });

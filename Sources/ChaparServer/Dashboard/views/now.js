@@ -56,13 +56,14 @@
     return el("ul", "card plain-list", items);
   }
   function need(key, tone, shape, sentence, buttons, more) {
-    return el("li", { key, "data-need": key }, el("div", "row-line", el("span", tone, icon(shape)), el("span", null, sentence), el("span", "buttons", buttons)), more);
+    return el("li", { key, "data-need": key }, el("div", "row-line", el("span", null, icon(shape, tone), " ", sentence), el("span", "buttons", buttons)), more);
   }
   const link = (path, label, params) => el("a", { class: "button", href: href(path, params) }, label);
 
+  const waitingWords = worker => worker.oldest_age == null ? text("now.waiting_only", { count: worker.waiting }) : text("now.waiting", { count: worker.waiting, age: duration(worker.oldest_age) });
   function backendNeeds(backend) {
     const worker = workerOf(backend), name = code(backend.name), path = "/backends/" + part(backend.name), key = "backend " + backend.name;
-    const waiting = text("now.waiting", { count: worker.waiting, age: duration(worker.oldest_age) });
+    const waiting = waitingWords(worker);
     const sentence = (id, values) => [pieces("now." + id, { backend: name, ...values }), " ", worker.waiting > 0 && el("span", "soft", waiting)];
     const open = link(path, text("now.open"));
     if (backend.gone) return [need(key, "bad", "failed", sentence("gone"), open)];
@@ -94,7 +95,7 @@
   }
   function credentialName(name) {
     const [kind, ...rest] = name.split(".");
-    return hasText("now.credential_" + kind) ? text("now.credential_" + kind, { name: rest.join(".") }) : code(name);
+    return hasText("now.credential_" + kind) ? pieces("now.credential_" + kind, { name: code(rest.join(".")) }) : code(name);
   }
   function howToRenew(name, owner) {
     return el("details", null, el("summary", { "data-action": "how" }, text("now.how")), el("p", null, text("now.renew")),
@@ -155,7 +156,7 @@
     return el("ul", { class: "card plain-list grid" }, [...backends].sort((a, b) => order(a) - order(b)).map(one => {
       const worker = workerOf(one);
       return el("li", { key: one.name, "data-row": one.name }, el("div", "row-line", el("a", { href: href("/backends/" + part(one.name)), "data-open": true }, code(one.name)), backendChip(backendState(one)),
-        el("span", "soft", text("now.load", { in_flight: worker.in_flight, window: worker.window })), worker.waiting > 0 && el("span", null, text("now.waiting", { count: worker.waiting, age: duration(worker.oldest_age) }))));
+        el("span", "soft", text("now.load", { in_flight: worker.in_flight, window: worker.window })), worker.waiting > 0 && el("span", null, waitingWords(worker))));
     }));
   }
   const campaignName = one => one.audience.name ? words(one.audience.name) : code(one.id);

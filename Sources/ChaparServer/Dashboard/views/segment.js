@@ -60,7 +60,7 @@ function segmentForm(segment, ctx) {
     own.isAsked = true;
     queueMicrotask(() => countRule(own, ctx));
   }
-  return el("form", { class: "segment-form", key: "form", onsubmit: event => { event.preventDefault(); return perform("save segment", () => saveSegment(segment, own, ctx)); } },
+  return el("form", { class: "segment-form", key: "form", "aria-label": text("segment.rule"), onsubmit: event => { event.preventDefault(); return perform("save segment", () => saveSegment(segment, own, ctx)); } },
     !segment && field({ name: "segment-name", label: text("audiences.name"), required: true, pattern: "[A-Za-z0-9._:\\-]+", maxlength: "128", dir: "ltr", value: own.name, autocomplete: "off",
       help: text("segment.name_help"), oninput: event => { own.name = event.target.value; } }),
     el("div", "columns",
@@ -151,7 +151,7 @@ function membersSection(segment, page, ctx) {
     });
   };
   return section(text("segment.members"), { key: "members" },
-    can("edit_segment") && el("form", { class: "line-form", onsubmit: add }, field({ name: "member", label: text("segment.add_" + kind), dir: "auto", required: true, autocomplete: "off" }),
+    can("edit_segment") && el("form", { class: "line-form", "aria-label": text("segment.add_" + kind), onsubmit: add }, field({ name: "member", label: text("segment.add_" + kind), dir: "auto", required: true, autocomplete: "off" }),
       el("button", { type: "submit", "data-action": "add" }, text("segment.add"))),
     rows.length === 0 ? el("p", "soft", text("segment.no_members"))
       : table({ name: "members", label: text("segment.members"), columns: [{ name: "member", label: text("segment.member"), kind: "main" }, { name: "actions", label: text("base.actions"), kind: "end" }], rows }),

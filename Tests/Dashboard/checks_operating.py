@@ -204,7 +204,8 @@ def trouble_stands_first(page):
     expect(row.count("PERMISSION_DENIED") == 1, "the reason is not told once:", row)
     expect("client certificate ends" in page.text("[data-row=ios-legacy]") and page.text("[data-row=ios-legacy]").count("certificate") == 1, page.text("[data-row=ios-legacy]"))
     page.click("[data-row=ios-legacy] [data-action=how-to-renew]")
-    expect(page.clicks == 1 and "chapar check" in page.text("[data-row=ios-legacy]"), page.text("[data-row=ios-legacy]"))
+    page.until(lambda: "chapar check" in page.text("[data-renewal=ios-legacy]"))
+    expect(page.clicks == 1, page.clicks, "clicks")
     expect("pkill" not in page.text("main"), "a program is ended by its name")
 
 

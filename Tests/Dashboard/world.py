@@ -84,6 +84,7 @@ class World:
                 kept.append(line)
         text = "\n".join(kept) + "\n"
         own = "  ios-legacy: { kind: apns, topic: com.example.app, certificate_file: client.pem, certificate_key_file: client.key }\n"
+        text = text.replace("  ios:\n", "  ios:\n    breaker: { failures: 50 }\n", 1)  # The failures that are made do not open it.
         return text.replace("backends:\n", "routes: [{ match: { service: ios-apns }, use: { fallback: [ios], on_unknown: stop, first_retry: 600 } }]\nbackends:\n" + own, 1)
 
     @property
@@ -150,37 +151,45 @@ class World:
         self.until(lambda: self.ask("GET", "/v1/deliveries?state=failed")["items"][1:])
 
     def dead_letters(self):
-        """Messages that failed for causes that can be mended: six of them."""
-        refused = {"name": "busy", "match": {"count": 3}, "steps": [{"do": "answer", "status": 503, "reason": "ServiceUnavailable"}]}
+        """Messages that failed for causes that can be mended: seven of them."""
+        refused = {"name": "busy", "steps": [{"do": "answer", "status": 503, "reason": "ServiceUnavailable"}]}
         self.sandbox.steer("POST", "/apns/rules", refused)
-        for n in range(3):
-            self.send({"users": [f"user-{n:03}"]}, f"Invoice {n + 1}", options={"ttl": 2})
-        self.until(lambda: self.dead_count() >= 3)
-        lost = {"name": "lost", "at": "processed", "match": {"count": 1}, "steps": [{"do": "reset_stream"}]}
+        for n in (0, 1, 2, 4):
+            self.send({"users": [f"user-{n:03}"]}, f"Invoice {n}", options={"ttl": 2})
+        self.until(lambda: self.dead_count() >= 4)
+        self.mend("apns")
+        lost = {"name": "lost", "at": "processed", "steps": [{"do": "reset_stream"}]}
         self.sandbox.steer("POST", "/apns/rules", lost)
         self.send({"users": ["user-003"]}, "Your table is booked")
-        self.until(lambda: self.dead_count() >= 4)
+        self.until(lambda: self.dead_count() >= 5)
+        self.mend("apns")
         self.device("phone-6", "taraneh", {"android-firebase": "sim-apnsauth-6"})
         for n in range(2):
             self.send({"users": ["taraneh"]}, f"Reminder {n + 1}", options={"ttl": 2})
-        self.until(lambda: self.dead_count() >= 6)
+        self.until(lambda: self.dead_count() >= 7)
 
     def dead_count(self):
         """How many dead letters there are."""
         return self.ask("GET", "/v1/deliveries/counts?by=reason")["total"]
 
-    def campaign(self, name="Winter offer", per_minute=60):
+    def campaign(self, name="Winter offer", per_minute=20):
         """A campaign that goes on for a while; gives its id."""
         body = {"to": {"tags": {"any": ["plan:free", "plan:pro"]}}, "name": name, "content": {"title": name, "body": "Ten percent off until Friday"}, "pace": {"per_minute": per_minute}}
         return self.ask("POST", "/v1/notifications", body)["id"]
 
-    def quarantine(self, count=16):
-        """Huawei calls most tokens dead, and the guard stops the backend."""
-        dead = [{"id": f"old-{n:02}", "user": f"old-{n:02}", "tokens": {"android-huawei": f"sim-dead-{n}"}} for n in range(count)]
+    def quarantine(self, name="old", count=16):
+        """Huawei calls most tokens dead, and the guard stops the backend; gives how many tokens are quarantined."""
+        dead = [{"id": f"{name}-{n:02}", "user": f"{name}-{n:02}", "tokens": {"android-huawei": f"sim-dead-{name}-{n}"}} for n in range(count)]
         self.ask("POST", "/v1/devices/batch", {"devices": dead})
         for one in dead:
             self.send({"users": [one["user"]]}, "Is anyone there?")
-        self.until(lambda: self.backend("huawei")["worker"]["invalidations_quarantined"] or self.ask("GET", "/v1/invalidations").get("backends"))
+        self.until(lambda: self.backend("huawei")["worker"]["invalidations_quarantined"])
+        return self.quarantined()
+
+    def quarantined(self):
+        """How many tokens of Huawei are quarantined, once no answer is under way any more."""
+        self.until(lambda: self.backend("huawei")["worker"]["in_flight"] == 0)
+        return next((one["quarantined"] for one in self.ask("GET", "/v1/invalidations")["backends"] if one["backend"] == "huawei"), 0)
 
     def end(self):
         for end in reversed(self.ends):

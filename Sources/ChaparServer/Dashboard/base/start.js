@@ -137,7 +137,8 @@ function drawFrame() {
 }
 function viewTitle(view, data) {
   if (typeof view.title === "string") return text(view.title);
-  return data ? view.title(data, ctx) : text("base.loading");
+  if (data) return view.title(data, ctx);
+  return current.error ? decodeURIComponent(current.path.split("/").at(-1)) : text("base.loading");
 }
 /** The heading of a view; more stands beside it, such as its buttons. */
 function heading(title, ...more) {

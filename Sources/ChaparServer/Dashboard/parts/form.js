@@ -30,7 +30,8 @@ function choice({ options, value, ...more }) {
 /** The actions that are being carried out. */
 const busy = new Set();
 /**
- * A button that does something: absent where the key may not, off while the gateway is away or while it is carried out.
+ * A button that does something: absent where the key may not, off while the gateway is away. While it is carried out a second
+ * press does nothing; it is not switched off then, since it would lose the focus.
  * `run` is awaited; a refusal is told. `id` tells two buttons of the same action apart. The element has
  * `data-action=name`, by which tests find it.
  */

@@ -1,6 +1,6 @@
 /// The files of the operator's page, which are built into the program.
 ///
-/// `Tests/Dashboard` reads the names of the scripts from here, so that a page that is served from its sources is the same.
+/// `Tests/Dashboard` reads the names of the scripts from here: a page that it serves from the sources is the same.
 enum DashboardFiles {
     /// The document into which the others are put.
     static let markup = PackageResources.page_html

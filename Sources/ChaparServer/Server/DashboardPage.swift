@@ -28,7 +28,8 @@ struct DashboardPage: Sendable {
     init() {
         let style = String(decoding: DashboardFiles.style, as: UTF8.self)
         let script = Self.script
-        let texts = DashboardFiles.texts.map { "\"\($0)\":\(String(decoding: $1, as: UTF8.self))" }.joined(separator: ",")
+        let texts = DashboardFiles.texts.map { "\"\($0)\":\(String(decoding: $1, as: UTF8.self))" }
+            .joined(separator: ",")
         let data = "<script type=\"application/json\" id=\"texts\">"
         text = String(decoding: DashboardFiles.markup, as: UTF8.self)
             .replacing("<style></style>", with: "<style>\(style)</style>")
@@ -47,7 +48,7 @@ struct DashboardPage: Sendable {
     /// have lines of their own.
     static var script: String {
         var joined = Array("\"use strict\";\n".utf8)
-        for line in DashboardFiles.scripts.joined().split(separator: UInt8(ascii: "\n")) {
+        for line in Array(DashboardFiles.scripts.joined()).split(separator: UInt8(ascii: "\n")) {
             let code = line.drop { $0 == UInt8(ascii: " ") }
             if code.isEmpty || comments.contains(where: { code.starts(with: $0) }) { continue }
             joined += code
@@ -56,7 +57,9 @@ struct DashboardPage: Sendable {
         return String(decoding: joined, as: UTF8.self)
     }
 
-    /// The beginnings of lines that are comments. No line of code begins so, and no text has several lines.
+    /// The beginnings of lines that are comments.
+    ///
+    /// No line of code begins so, and no text has several lines.
     private static let comments = ["//", "/**", "* ", "*/"].map { Array($0.utf8) }
 
     /// Returns the policy's source that allows elements with exactly this content.

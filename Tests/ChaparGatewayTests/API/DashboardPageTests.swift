@@ -122,7 +122,8 @@ struct DashboardPageTests {
         #expect(Set(paths).count == paths.count && paths.contains("/") && paths.contains("/messages/:id"))
         let start = try #require(script.ranges(of: "\nbegin();").last)
         #expect(script[start.upperBound...].allSatisfy(\.isWhitespace))
-        let names = script.matches(of: #/(?m)^(?:async function|function|const|let|class) (\w+)/#)
+        let sources = DashboardFiles.scripts.map { String(decoding: $0, as: UTF8.self) }.joined()
+        let names = sources.matches(of: #/(?m)^(?:async function|function|const|let|class) (\w+)/#)
             .map { String($0.output.1) }
         let twice = Dictionary(grouping: names) { $0 }.filter { $0.value.count > 1 }.keys.sorted()
         #expect(twice.isEmpty, "a name of two files: the second one would take the place of the first")

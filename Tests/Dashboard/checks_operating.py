@@ -616,6 +616,7 @@ def states_of_operators_views_are_drawn(page):
     for address, words, body in (("#/backends", READS["#/backends"], {"backends": [], "credential_expiries": {}, "credential_warning_days": 30}), ("#/quarantine", READS["#/quarantine"], {"backends": []}),
                                  ("#/dead", READS["#/dead"], {"items": [], "total": 0, "next": None, "looked_back_to": None}), ("#/webhooks", READS["#/webhooks"], {"webhooks": []}), ("#/keys", READS["#/keys"], {"keys": []})):
         page.faults.answers = [(words, body)]
+        page.faults.rules = [("GET /v1/events", 503)]  # The stream would bring the true backends.
         page.at(address)
         expect(page.has("main [data-empty]"), address, "has no empty state:", page.text("main"))
         page.faults.clear()

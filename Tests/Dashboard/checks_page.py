@@ -59,6 +59,53 @@ def addresses_open_cold(browser, scene):
     expect("no view" in browser.text("main"), browser.text("main"))
 
 
+PATCHED = """
+const place = document.body.appendChild(document.createElement("div")), rows = names => names.map(name => el("li", { key: name },
+  el("details", null, el("summary", null, name), el("input", { name, value: "given" })), el("span", null, "of " + name)));
+patch(place, el("ul", null, rows(["a", "b", "c"])));
+const [first, second, third] = place.querySelectorAll("li"), field = second.querySelector("input"), told = [];
+second.querySelector("details").open = true;
+field.value = "typed";
+field.focus();
+field.setSelectionRange(1, 3);
+patch(place, el("ul", null, rows(["c", "b", "d"]).concat(el("p", null, "<b>no markup</b>"))));
+const found = [...place.querySelectorAll("li")];
+if (found[0] !== third || found[1] !== second) told.push("rows were made anew");
+if (first.isConnected || found.length !== 3) told.push("a row that is not wanted stays");
+if (document.activeElement !== field || field.value !== "typed" || field.selectionStart !== 1) told.push("focus, text or selection is lost");
+if (!second.querySelector("details").open) told.push("an open row is closed");
+if (place.querySelector("b")) told.push("a text became markup");
+patch(place, el("ul", null, el("p", { onclick: () => told.push("called") }, "x")));
+place.querySelector("p").click();
+patch(place, el("ul", null, el("p", null, "x")));
+place.querySelector("p").click();
+place.remove();
+return told;
+"""
+
+
+@check
+def drawing_keeps_what_stays(browser, scene):
+    """What stays in a drawing keeps its node, focus, selection and what was typed or opened; what went is gone with its functions."""
+    made, front, _ = scene.world()
+    browser.visit(front, "/keys", made.gateway.keys["admin"])
+    expect(browser.js(PATCHED) == ["called"], browser.js(PATCHED))
+
+
+@check
+def first_picture_asks_little(browser, scene):
+    """The first picture of Now needs at most four requests beside the stream; what more is asked comes after it."""
+    made, front, faults = scene.world()
+    faults.rules = [("/v1/deliveries/counts|/v1/webhooks", "2s")]
+    faults.requests.clear()
+    browser.visit(front, "/", made.gateway.keys["admin"])
+    paths = [urlsplit(line.split(" ")[1]).path for line in list(faults.requests)]
+    before = [one for one in paths if one.startswith("/v1/") and one not in ("/v1/events", "/v1/deliveries/counts", "/v1/webhooks")]
+    expect(sorted(before) == ["/v1/backends", "/v1/campaigns", "/v1/key", "/v1/series"], before)
+    expect(browser.count("*") <= 3000, browser.count("*"))
+    browser.leave()
+
+
 @check
 def old_messages_are_whole(browser, scene):
     """A message that is older than the last 1,000 events shows its title and all of its recipients."""

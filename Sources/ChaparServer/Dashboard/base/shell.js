@@ -71,6 +71,7 @@ function banner() {
 // The key
 
 function askForKey(reason, values = {}) {
+  closeDialogs();
   session.reason = reason ?? null;
   session.reasonValues = values;
   if (reason === "key.unknown" || reason === "key.idle" || reason === null) forgetKey();

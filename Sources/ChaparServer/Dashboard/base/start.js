@@ -24,7 +24,7 @@ function open() {
   rememberPlace();
   const found = matched(location.hash), isSamePath = found.path === current.path && current.view === found.view;
   current.controller?.abort();
-  while (openDialogs.length) openDialogs.pop().node.close();
+  closeDialogs();
   const entry = history.state?.entry ?? "e" + ++entryCount + "-" + Date.now();
   if (!history.state?.entry) history.replaceState({ entry }, "");
   const known = entries.get(entry);

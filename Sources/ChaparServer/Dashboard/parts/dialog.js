@@ -26,6 +26,10 @@ function openDialog(draw, { name, onClose } = {}) {
     (node.querySelector("[autofocus]") ?? node.querySelector("button"))?.focus();
   });
 }
+/** Closes what is open, as if the person had left it. */
+function closeDialogs() {
+  while (openDialogs.length) openDialogs.pop().node.close();
+}
 function dialogHead(title) {
   return el("h2", { id: "dialog-title", key: "title", tabindex: "-1" }, title);
 }

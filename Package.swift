@@ -134,6 +134,7 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
         .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
         .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+        .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
         .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
         .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
         .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
@@ -329,12 +330,13 @@ let package = Package(
                 .product(name: "HummingbirdCore", package: "hummingbird", condition: gateway),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOCore", package: "swift-nio"),
+                .product(name: "NIOEmbedded", package: "swift-nio"),
                 .product(name: "NIOHTTP1", package: "swift-nio"),
+                .product(name: "NIOHTTPCompression", package: "swift-nio-extras", condition: gateway),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
             resources: [
-                .embedInCode("Dashboard/dashboard.html"), .embedInCode("Dashboard/dashboard.css"),
-                .embedInCode("Dashboard/dashboard.js"), .embedInCode("Dashboard/dashboard-texts.json"),
+                .embedInCode("Dashboard"),
                 .embedInCode("OpenAPI/openapi.json"),
             ],
             swiftSettings: strict

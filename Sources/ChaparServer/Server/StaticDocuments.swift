@@ -1,5 +1,3 @@
-internal import Crypto
-internal import Foundation
 internal import HTTPTypes
 internal import Hummingbird
 package import ChaparDelivery
@@ -13,22 +11,11 @@ package final class StaticDocuments: Sendable {
     private let routes: [Route]
     /// The description, made at the first request: it is long, and most processes are never asked for it.
     private let description = Mutex<[UInt8]?>(nil)
-    private let dashboard: Response
 
-    /// Prepares both documents; the required access comes from the routes.
+    /// Prepares the documents; the required access comes from the routes.
     init(build: BuildInfo, routes: [Route]) {
         self.build = build
         self.routes = routes
-        let page = DashboardPage()
-        dashboard = Response(
-            status: .ok,
-            headers: [
-                .contentType: "text/html; charset=utf-8", .cacheControl: "no-cache",
-                .contentSecurityPolicy: page.policy, .xContentTypeOptions: "nosniff",
-                .referrerPolicy: "no-referrer",
-            ],
-            body: ResponseBody(bytes: Array(page.text.utf8))
-        )
     }
 
     /// Returns the description with the version and, in each operation, the required access.
@@ -73,32 +60,5 @@ package final class StaticDocuments: Sendable {
     }
 
     /// Answers with the dashboard's page.
-    func page() -> Response { dashboard }
-}
-
-/// The dashboard: one document made of the files in the folder `Dashboard`.
-struct DashboardPage {
-    /// The document.
-    let text: String
-    /// Its Content-Security-Policy: only its own script and style run, and they may connect to this gateway only.
-    let policy: String
-
-    init() {
-        let style = String(decoding: PackageResources.dashboard_css, as: UTF8.self)
-        let script = String(decoding: PackageResources.dashboard_js, as: UTF8.self)
-        let texts = String(decoding: PackageResources.dashboard_texts_json, as: UTF8.self)
-        let data = "<script type=\"application/json\" id=\"texts\">"
-        text = String(decoding: PackageResources.dashboard_html, as: UTF8.self)
-            .replacing("<style></style>", with: "<style>\(style)</style>")
-            .replacing("\(data)</script>", with: "\(data)\(texts)</script>")
-            .replacing("<script></script>", with: "<script>\(script)</script>")
-        policy =
-            "default-src 'none'; script-src \(Self.source(script)); style-src \(Self.source(style)); "
-            + "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    }
-
-    /// Returns the policy's source that allows elements with exactly this content.
-    private static func source(_ content: String) -> String {
-        "'sha256-\(Data(SHA256.hash(data: Data(content.utf8))).base64EncodedString())'"
-    }
+    func page(_ request: Request) -> Response { DashboardPage.shared.answer(request.head) }
 }

@@ -17,6 +17,8 @@ extension HTTPField.Name {
     /// The field that names the subject of a request for the audit log, where the path does not name it or must not be
     /// written down.
     package static let auditSubject = known("Audit-Subject")
+    package static let crossOriginOpenerPolicy = known("Cross-Origin-Opener-Policy")
+    package static let frameOptions = known("X-Frame-Options")
     static let idempotencyKey = known("Idempotency-Key")
     static let idempotencyReplayed = known("Idempotency-Replayed")
     static let lastEventID = known("Last-Event-ID")

@@ -51,7 +51,7 @@ extension RouteTable {
         self.init(
             routes + [
                 Route(.get, "/openapi.json", .anyKey) { _, _, _ in documents.describe() },
-                Route(.get, "/", .open) { _, _, _ in documents.page() },
+                Route(.get, "/", .open) { request, _, _ in documents.page(request) },
             ]
         )
     }

@@ -1,5 +1,8 @@
 // Actions that several views offer: each asks the gateway once, and tells what came of it.
 
+/** Whether a view may be read again by itself: it was not for so many seconds, and nothing of it is in use. */
+const isReloadDue = seconds => !current.isLoading && !openDialogs.length && !busy.size && Date.now() - current.loadedAt > seconds * 1000;
+
 // Backends
 
 /** Whether trying again at once can change anything. */

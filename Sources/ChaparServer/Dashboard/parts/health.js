@@ -59,11 +59,9 @@ function credentialLine(one) {
     pieces("backends.credential_" + (one.kind === "past" ? "ended" : "ends"), { credential: credentialName(one.name), time: when(one.end) }));
 }
 /** How a credential is renewed: the sentence, and the commands that check the file and let the gateway read it. */
-function renewal(backend) {
-  return el("details", { class: "renewal", key: "renewal" }, el("summary", { "data-action": "how-to-renew" }, text("backends.how_to_renew")),
-    backend.health?.detail && el("p", null, words(backend.health.detail)), el("p", null, text("backends.renew")),
-    command("chapar check --config chapar.yaml"), command("sudo systemctl reload chapar"));
-}
+const renewalSteps = backend => [backend.health?.detail && el("p", null, words(backend.health.detail)), el("p", null, text("backends.renew")),
+  command("chapar check --config chapar.yaml"), command("sudo systemctl reload chapar")];
+const renewal = backend => el("details", { class: "renewal", key: "renewal" }, el("summary", { "data-action": "how-to-renew" }, text("backends.how_to_renew")), renewalSteps(backend));
 
 /** The backends as an event of the gateway has them, with what only the answer of a GET has. */
 function backendsWith(old, lanes) {

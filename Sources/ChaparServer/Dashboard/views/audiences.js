@@ -11,7 +11,9 @@ addView({
     return { campaigns: campaigns.items, segments };
   },
   live(news, ctx) {
-    if (/^(campaign|notification)\./.test(news.note?.type ?? "") || news.lanes && isCampaignDue()) ctx.reload();
+    const isTold = /^(campaign|notification)\./.test(news.note?.type ?? "");
+    const isRunning = current.data?.campaigns.some(one => one.audience.phase === "running" && !one.audience.paused);
+    if (isTold && isReloadDue(1) || news.lanes && isRunning && isReloadDue(campaignSeconds)) ctx.reload();
   },
   draw(data, ctx) {
     const running = data.campaigns.filter(one => one.audience.phase === "running"), over = data.campaigns.filter(one => one.audience.phase !== "running");
@@ -24,10 +26,8 @@ addView({
   },
 });
 
-/** The progress of running campaigns is read again every few seconds, while none of their buttons is in use. */
+/** The progress of running campaigns is read again after so many seconds. */
 const campaignSeconds = 5;
-const isCampaignDue = () => !current.isLoading && !openDialogs.length && !busy.size && Date.now() - current.loadedAt > campaignSeconds * 1000
-  && current.data?.campaigns.some(one => one.audience.phase === "running" && !one.audience.paused);
 
 const campaignName = one => one.audience.name ?? one.id;
 function campaignCard(one) {

@@ -6,10 +6,12 @@ addView({
   needs: ["devices"],
   async load(params, signal) {
     const path = "/v1/devices/" + part(params.id), app = { app: params.app };
-    const [device, waiting, found] = await Promise.all([api.get(path, app, signal), api.maybe(path + "/operations", app, signal), api.maybe(path + "/deliveries", { limit: 10, ...app }, signal)]);
-    return { device, operations: waiting?.items ?? [], deliveries: found?.items };
+    const [device, waiting, found, all] = await Promise.all([api.get(path, app, signal), api.maybe(path + "/operations", app, signal),
+      api.maybe(path + "/deliveries", { limit: 10, ...app }, signal), hasScope(["read"]) ? api.maybe("/v1/backends", {}, signal) : null]);
+    const keepers = (all?.backends ?? []).filter(one => one.abilities?.includes("subscriptions") && !one.gone);
+    return { device, operations: waiting?.items ?? [], deliveries: found?.items, keepers };
   },
-  draw({ device, operations, deliveries }, ctx) {
+  draw({ device, operations, deliveries, keepers }, ctx) {
     const change = name => actionButton({ name, action: "edit_device", label: text("device." + name), run: () => subscriptionDialog(device, name, ctx) });
     return [
       heading(code(device.id), el("div", "buttons",
@@ -19,12 +21,23 @@ addView({
       section(text("device.tokens"), { key: "tokens" }, tokenList(device.tokens)),
       section(text("device.tags"), { key: "tags" }, tagEditor({ name: "tags", label: text("device.tags"), tags: device.tags ?? [], change: can("edit_tags") && (tags => perform("tags", () => setDeviceTags(device, tags, ctx))) })),
       section(text("device.operations"), { key: "operations" }, operationList(operations)),
+      keepers.length > 0 && section(text("device.at_platforms"), { key: "platforms" }, keepers.map(one => keeperLine(one.name, device, ctx))),
       deliveries && section(text("device.messages"), { key: "messages" }, deliveries.length === 0 ? el("p", "soft", text("device.no_messages")) : deliveryTable(deliveries),
         el("p", "note", el("a", { href: href("/messages", { device: device.id, app: appOf(device) }) }, text("backends.all")))),
     ];
   },
 });
 
+/** How a platform says the subscription stands; it is asked only on request, since each question is a request to the platform. */
+function keeperLine(backend, device, ctx) {
+  const found = (ctx.state.subscriptions ??= {})[backend];
+  const ask = async () => {
+    ctx.state.subscriptions[backend] = await api.get(`/v1/devices/${part(device.id)}/subscription`, { backend, app: ctx.params.app });
+  };
+  return el("p", { class: "row-line", key: backend, "data-keeper": backend }, code(backend),
+    found && el("span", { "data-status": found.status ?? "none" }, text("device.status_" + (found.status ?? "none"))),
+    actionButton({ name: "ask", id: backend, action: "edit_device", label: text("device.ask"), run: ask }));
+}
 /** The deliveries to the device: state, the platform's reason, backend and time. */
 function deliveryTable(items) {
   const columns = [{ name: "state", label: text("backends.state"), kind: "main" }, { name: "reason", label: text("dead.by_reason") }, { name: "backend", label: text("dead.by_backend") },

@@ -9,6 +9,9 @@ addView({
     setBadge("/quarantine", (answer.backends ?? []).length);
     return answer;
   },
+  live(news, ctx) {
+    if (news.note?.type.startsWith("backend.invalidations_") && isReloadDue(1)) ctx.reload();
+  },
   draw(data) {
     const held = data.backends ?? [];
     return [

@@ -9,6 +9,9 @@ addView({
     setBadge("/webhooks", answer.webhooks.filter(one => one.status !== "active").length);
     return answer;
   },
+  live(news, ctx) {
+    if (news.note?.type.startsWith("webhook.") && isReloadDue(1)) ctx.reload();
+  },
   draw(data) {
     const columns = [{ name: "name", label: text("webhooks.name"), kind: "main" }, { name: "state", label: text("backends.state"), kind: "wide" },
       { name: "waiting", label: text("backends.waiting"), kind: "number" }, { name: "failed", label: text("webhooks.given_up"), kind: "number" },

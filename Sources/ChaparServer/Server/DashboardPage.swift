@@ -110,8 +110,9 @@ struct DashboardPage: Sendable {
             let asked = HTTPRequestHead(version: .http1_1, method: .GET, uri: "/", headers: ["Accept-Encoding": "gzip"])
             try channel.writeInbound(HTTPServerRequestPart.head(asked))
             let head = HTTPResponseHead(version: .http1_1, status: .ok)
-            try channel.writeOutbound(HTTPServerResponsePart.head(head))
-            try channel.writeOutbound(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: bytes))))
+            channel.write(HTTPServerResponsePart.head(head), promise: nil)
+            channel.write(HTTPServerResponsePart.body(.byteBuffer(ByteBuffer(bytes: bytes))), promise: nil)
+            // The end makes the handler compress all of it at once.
             try channel.writeOutbound(HTTPServerResponsePart.end(nil))
             return try written(by: channel)
         } catch { return nil }

@@ -93,6 +93,8 @@ struct APIKeylessTests {
         #expect(try await exchange(harness, code).status == 401, "a second time")
         let fields = Self.bearer(token)
         #expect(try await harness.send(.get, "/v1/backends", headers: fields).status == 200)
+        let own = try await harness.send(.get, "/v1/key", headers: fields)
+        #expect(own.json["scopes"] == ["metrics", "read"], "\(own.text)")
         #expect(try await harness.post(APIHarness.sample(), headers: fields).status == 403)
         #expect(try await harness.send(.get, "/v1/keys", headers: fields).status == 403)
         #expect(try await harness.send(.get, "/v1/backends", headers: Self.bearer(code)).status == 401)

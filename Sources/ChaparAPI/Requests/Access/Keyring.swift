@@ -86,8 +86,14 @@ package struct Keyring: Sendable {
 
     /// Returns the caller, unless its key lacks the scope.
     private static func permit(_ caller: Caller, _ access: Route.Access) throws(Problem) -> Caller {
-        let scopes = access.scopes
-        if let scope = scopes.first, !scopes.contains(where: caller.has) {
+        // No list of scopes is made here: this runs for each request.
+        let lacking: GatewayConfiguration.APIKey.Scope? =
+            switch access {
+            case .open, .anyKey: nil
+            case .scope(let scope): caller.has(scope) ? nil : scope
+            case .either(let first, let second): caller.has(first) || caller.has(second) ? nil : first
+            }
+        if let scope = lacking {
             var problem = Problem.lacks(scope)
             problem.keyName = caller.name
             throw problem

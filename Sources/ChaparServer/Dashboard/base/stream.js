@@ -1,7 +1,8 @@
 // One stream a tab. It brings what happens to backends, campaigns and webhooks, and once a second the counts of the
 // gateway (`gateway.lanes`); never a delivery: whatever a list shows is read by a GET.
 
-const streamTypes = ["gateway.*", "backend.*", "campaign.*", "webhook.*", "operation.failed", "device.token_invalidated"];
+const streamTypes = ["gateway.*", "backend.*", "notification.progress", "notification.paused", "notification.resumed",
+    "notification.ended", "webhook.*", "operation.failed", "device.token_invalidated"];
 const retrySeconds = [1, 2, 4, 8, 15], silenceSeconds = 10, hiddenSeconds = 60, largestFrame = 262144;
 let lastEvent = null, listener = null, attempts = 0, hiddenTimer = 0, wakeUp = null;
 

@@ -95,7 +95,8 @@ extension Gateway {
         }
     }
 
-    /// Builds a gateway with another front for its API, and with its planner on another thread.
+    /// Builds a gateway with another front for its API, and with its planner on another thread; `mostOfCampaign` is the
+    /// most deliveries of a campaign that wait.
     convenience init(
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
@@ -108,6 +109,7 @@ extension Gateway {
         build: BuildInfo = .current,
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
+        mostOfCampaign: Int = CampaignFanOut.mostWaiting,
         makeFront: (GatewayAPI) -> any Service
     ) async throws(StoreError) {
         let time = time ?? store.time
@@ -147,7 +149,9 @@ extension Gateway {
             planning: planning
         )
         let webhooks = WebhookRelay(state: state, credentials: credentials, metrics: metrics, logger: logger)
-        let fanOut = CampaignFanOut(state: state, logger: logger) { stored in try NotificationContent.decode(stored) }
+        let fanOut = CampaignFanOut(state: state, bound: mostOfCampaign, logger: logger) { stored in
+            try NotificationContent.decode(stored)
+        }
         let api = GatewayAPI(
             state: state,
             workers: dispatcher,

@@ -9,7 +9,7 @@ import SimulationHooks
 ///     ChaparSimulation script FILE          prints a script, or a seed's, with what its numbers mean
 ///
 /// With `database` behind these words seeds run over a model of a shared database instead of the embedded store, with
-/// `escalate` a backend takes over where another one reports no arrival.
+/// `escalate` a backend takes over where another one reports no arrival, with `campaigns` clients send to audiences too.
 ///
 ///     ChaparSimulation names                prints the kinds of faults, the states that should be reached, and the bends
 @main
@@ -23,8 +23,15 @@ struct Main {
         let numbers = words.compactMap { UInt64($0) }
         let isOverDatabase = words.contains("database")
         let escalates = words.contains("escalate")
+        let hasCampaigns = words.contains("campaigns")
         func script(of seed: UInt64) -> Script {
-            Script(seed: seed, actions: actions, isOverDatabase: isOverDatabase, escalates: escalates)
+            Script(
+                seed: seed,
+                actions: actions,
+                isOverDatabase: isOverDatabase,
+                escalates: escalates,
+                hasCampaigns: hasCampaigns
+            )
         }
         switch (words.first, numbers.first) {
         case ("seeds", let first?):
@@ -43,7 +50,9 @@ struct Main {
             print(script)
         case ("names", _):
             print("faults \(Oracle.Fault.allCases.map(\.rawValue).joined(separator: " "))")
-            print("states \(Oracle.Coverage.allCases.map(\.rawValue).joined(separator: " "))")
+            // What has nothing to do with campaigns is looked for without them.
+            let states = Oracle.Coverage.allCases.filter { $0.isOfCampaigns == hasCampaigns }
+            print("states \(states.map(\.rawValue).joined(separator: " "))")
             print("bends \(Run.Bend.allCases.map(\.rawValue).joined(separator: " "))")
         default:
             fail("usage: ChaparSimulation seeds FIRST LAST | replay FILE|SEED [trace] | script FILE|SEED | names")

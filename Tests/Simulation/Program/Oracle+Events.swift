@@ -40,6 +40,8 @@ extension Oracle {
         guard let json = event.json else { return fail("event \(event.number) is not JSON: \(event.data)") }
         if event.type == "notification.accepted" {
             announce(json)
+        } else if event.type.hasPrefix("notification.") {
+            advanceCampaign(json)
         } else if event.type.hasPrefix("delivery.") {
             advance(json, event.type)
         }
@@ -49,7 +51,9 @@ extension Oracle {
         guard let id = event["notification"]?.stringValue else { return }
         // An id that was not committed may be given again after a crash.
         ignored.remove(id)
-        guard let serial = event["title"]?.stringValue.flatMap({ Int($0) }) else {
+        let title = event["title"]?.stringValue
+        if let number = campaigns.number(named: title) { return announceResend(number, id, event) }
+        guard let serial = title.flatMap({ Int($0) }) else {
             // Its user was erased before it was read.
             if event["erased"] != nil, serials[id] == nil { ignored.insert(id) }
             return
@@ -65,9 +69,10 @@ extension Oracle {
 
     private func advance(_ event: JSONValue, _ type: String) {
         guard let id = event["notification"]?.stringValue, !ignored.contains(id) else { return }
+        let state = String(type.dropFirst("delivery.".count))
+        if advanceCampaignDelivery(id, event, state) { return }
         guard let serial = serials[id] else { return fail("an event of \(id) comes before it is announced") }
         if event["state"]?.stringValue == nil { return }
-        let state = String(type.dropFirst("delivery.".count))
         let index = Int(event["delivery"]?.integerValue ?? -1)
         if event["attempt"]?["reason"]?.stringValue == "gateway_restarted" {
             restarted.insert(submissions[serial].key(index))
@@ -107,7 +112,7 @@ extension Oracle {
     // MARK: Receipts
 
     /// Whether a receipt leads from one state to another, in both of which a platform has the message.
-    private static func isLater(_ state: String, _ before: String) -> Bool {
+    static func isLater(_ state: String, _ before: String) -> Bool {
         guard let from = DeliveryState(rawValue: before), let to = DeliveryState(rawValue: state) else { return false }
         return from.canBecome(to) && isAcceptance(state)
     }

@@ -36,7 +36,7 @@ extension Oracle {
         else { return }
         cover(.urgentAtOnce)
         let before = platform.log.drop { $0.at <= message.acceptedAt }.prefix { $0.at < first }
-            .count { !(Int($0.key.prefix { $0 != "/" }).map { submissions[$0].isUrgent } ?? true) }
+            .count { !(Int($0.key.prefix { $0 != "/" }).map { submissions[$0].isUrgent } ?? false) }
         // What is claimed already goes first, and the share that normal messages are guaranteed.
         if before > 3 * world.conditions.window + 16 { fail("\(key) is urgent, and \(before) others went before it") }
         // With a rate of 20 a second an urgent one may wait for other urgent ones.

@@ -32,6 +32,28 @@ final class Oracle: @unchecked Sendable {
         case repeatedReceipt
         case slowReaderClosed
         case devicesJudged
+        // With campaigns only.
+        case campaignFinished
+        case campaignCancelled
+        case campaignExpired
+        case campaignPaused
+        case campaignRepeated
+        case paceChanged
+        case diedAmidCampaign
+        case diedAmidResend
+        case sentAgain
+        case sentAgainBefore
+        case deadTokenLeftOut
+
+        /// Whether only runs with campaigns reach it.
+        var isOfCampaigns: Bool {
+            switch self {
+            case .campaignFinished, .campaignCancelled, .campaignExpired, .campaignPaused, .campaignRepeated,
+                .paceChanged, .diedAmidCampaign, .diedAmidResend, .sentAgain, .sentAgainBefore, .deadTokenLeftOut:
+                true
+            default: false
+            }
+        }
     }
 
     /// The kinds of faults that a run injects; one counts when something has met it, not when it was ordered.
@@ -60,6 +82,8 @@ final class Oracle: @unchecked Sendable {
     /// Notifications of no client, whose events are not judged.
     var ignored: Set<String> = []
     var devices = DeviceModel()
+    var audience = AudienceModel()
+    var campaigns = CampaignModel()
     // The connection on which the events are read.
     var stream: ClientConnection?
     var frames = EventFrames()

@@ -31,6 +31,7 @@ extension Run {
         world.run(milliseconds: 30_000)
         guard standing() != nil else { return }
         world.reload(0)
+        resumeCampaigns()
         for platform in world.platforms { settleInvalidations(of: platform.name) }
         waitForEnds()
         guard !world.oracle.hasFailed else { return }
@@ -40,17 +41,20 @@ extension Run {
         }
         world.run(milliseconds: 100)
         world.oracle.judge(world)
-        for check in [checkErasures, checkReader, checkStore, checkEnd] where !world.oracle.hasFailed { check() }
+        let checks = [checkCampaigns, checkErasures, checkReader, checkStore, checkEnd]
+        for check in checks where !world.oracle.hasFailed { check() }
     }
 
     private func waitForEnds() {
         let end = world.scheduler.now + (600 + 60 + 120) * 1_000_000_000
         var isPushedOn = false
         while !world.oracle.hasFailed, world.scheduler.now < end,
-            !world.oracle.isSettled || world.oracle.devices.difference(from: world.platforms[2]) != nil
+            !world.oracle.isSettled || !world.oracle.campaigns.isSettled
+                || world.oracle.devices.difference(from: world.platforms[2]) != nil
                 || world.scheduler.steps < Self.fewestSteps
         {
             world.run(milliseconds: 5_000)
+            followCampaigns()
             // What is scheduled follows the wall clock: it goes on when the others have had their time.
             if world.scheduler.now > end - 120_000_000_000, !isPushedOn {
                 isPushedOn = true
@@ -91,15 +95,18 @@ extension Run {
     }
 
     /// The answer to a request, which is repeated after no answer, 429 and 503.
-    private func settled(_ method: HTTPMethod, _ path: String, _ body: String? = nil) -> (
-        status: Int, answer: JSONValue
-    )? {
+    func settled(
+        _ method: HTTPMethod,
+        _ path: String,
+        _ body: String? = nil,
+        _ fields: [(String, String)] = []
+    ) -> (status: Int, answer: JSONValue)? {
         var last = "nothing"
         return verdict {
             "\(method) \(path) is answered with \(last), and with nothing else"
         } of: {
             var result: (status: Int?, answer: JSONValue)?
-            world.ask(method, path, [], body) { [bend] status, answer in
+            world.ask(method, path, fields, body) { [bend] status, answer in
                 let bent: Bend = method == .GET ? .unavailableErasures : .unavailableInvalidations
                 result = (bend == bent ? 503 : status, answer)
             }

@@ -153,6 +153,11 @@ struct Run {
             world.disk.fault(fault, calls: 1 + numbers[1] % 12)
             world.isStoreFaultOrdered = true
         case .cut: world.cutConnections()
+        case .audience: registerAudience(numbers)
+        case .campaign: postCampaign(numbers)
+        case .campaignControl: control(numbers)
+        case .campaignCrash: crashAmidCampaign(numbers)
+        case .resend: sendAgain(numbers)
         }
     }
 

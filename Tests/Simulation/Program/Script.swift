@@ -14,6 +14,12 @@ struct Script: Equatable {
     var isOverDatabase = false
     /// Whether beta takes over where alpha, which took a message, reports no arrival.
     var escalates = false
+    /// Whether clients have campaigns, and send again what failed of them.
+    var hasCampaigns = false
+    /// What holds for the run.
+    var conditions: Conditions {
+        Conditions(records.first ?? Array(repeating: 0, count: Self.width), hasCampaigns: hasCampaigns)
+    }
 
     init(schedule: UInt64, records: [[UInt32]]) {
         self.schedule = schedule
@@ -21,9 +27,16 @@ struct Script: Equatable {
     }
 
     /// The script of a seed.
-    init(seed: UInt64, actions: Int, isOverDatabase: Bool = false, escalates: Bool = false) {
+    init(
+        seed: UInt64,
+        actions: Int,
+        isOverDatabase: Bool = false,
+        escalates: Bool = false,
+        hasCampaigns: Bool = false
+    ) {
         self.isOverDatabase = isOverDatabase
         self.escalates = escalates
+        self.hasCampaigns = hasCampaigns
         var draws = SeededGenerator(seed: seed)
         schedule = draws.next()
         records = (0...actions).map { _ in
@@ -40,6 +53,7 @@ struct Script: Equatable {
         }
         isOverDatabase = words.contains("database")
         escalates = words.contains("escalate")
+        hasCampaigns = words.contains("campaigns")
         self.schedule = schedule
         records = lines.dropFirst().map { line in
             let numbers = line.prefix { $0 != "#" }.split(separator: " ").compactMap { UInt32($0) }
@@ -50,12 +64,13 @@ struct Script: Equatable {
 
 extension Script: CustomStringConvertible {
     var description: String {
-        let conditions = Conditions(records.first ?? [0, 0, 0, 0, 0, 0])
+        let conditions = conditions
         let lines = records.enumerated().map { index, record in
             let numbers = record.map(String.init).joined(separator: " ")
             return "\(numbers)  # \(index == 0 ? "\(conditions)" : "\(Action(record, conditions))")"
         }
-        let kind = (isOverDatabase ? " database" : "") + (escalates ? " escalate" : "")
+        let kind =
+            (isOverDatabase ? " database" : "") + (escalates ? " escalate" : "") + (hasCampaigns ? " campaigns" : "")
         return (["schedule \(schedule)\(kind)"] + lines).joined(separator: "\n")
     }
 }
@@ -76,13 +91,16 @@ struct Conditions: CustomStringConvertible {
     /// What goes wrong with the disk while the first store opens, which no action is early enough for, and at which of
     /// its calls.
     let firstTrouble: (kind: FirstTrouble, call: Int)?
+    /// Whether there are campaigns.
+    let hasCampaigns: Bool
 
     /// Trouble of a first start.
     enum FirstTrouble: Int {
         case crash, powerLoss, full, failingSync, forgettingSync
     }
 
-    init(_ record: [UInt32]) {
+    init(_ record: [UInt32], hasCampaigns: Bool) {
+        self.hasCampaigns = hasCampaigns
         let mask = record[0] | record[1] << 12
         kinds = Set(
             Action.Kind.allCases.filter {
@@ -109,9 +127,11 @@ struct Action: CustomStringConvertible {
     enum Kind: Int, CaseIterable {
         case wait, post, postMany, batch, cancel, device, deviceRemoval, devicePost
         case behavior, crash, powerLoss, restart, clock, reload, reader, disk, burst, cut, erasure
+        // With campaigns only.
+        case audience, campaign, campaignControl, campaignCrash, resend
 
         /// Whether a run may be without it.
-        var isFault: Bool { rawValue >= Self.behavior.rawValue }
+        var isFault: Bool { (Self.behavior.rawValue...Self.erasure.rawValue).contains(rawValue) }
     }
 
     /// How often each kind is drawn.
@@ -123,11 +143,19 @@ struct Action: CustomStringConvertible {
         ]
         + [.device, .device, .device, .deviceRemoval, .devicePost, .devicePost, .cut, .cut, .erasure]
 
+    /// That of a run with campaigns.
+    private static let deckWithCampaigns: [Kind] =
+        deck + [.audience, .audience, .campaign, .campaign, .campaign]
+        + [.campaignControl, .campaignControl, .campaignControl, .campaignControl, .campaignControl, .campaignControl]
+        + [.campaignControl, .campaignControl, .campaignCrash, .campaignCrash, .campaignCrash]
+        + [.resend, .resend, .resend, .resend]
+
     let kind: Kind
     let numbers: [Int]
 
     init(_ record: [UInt32], _ conditions: Conditions) {
-        let drawn = Self.deck[Int(record[0]) % Self.deck.count]
+        let deck = conditions.hasCampaigns ? Self.deckWithCampaigns : Self.deck
+        let drawn = deck[Int(record[0]) % deck.count]
         kind = conditions.kinds.contains(drawn) ? drawn : .post
         numbers = record.dropFirst().map(Int.init)
     }

@@ -67,6 +67,10 @@ final class SimulatedPlatform: @unchecked Sendable {
         trace.record("\(name) keeps \(device) as \(version ?? "none")")
     }
 
+    /// The tokens that it reported as unregistered.
+    private(set) var invalidated: Set<String> = []
+    func invalidate(_ key: String) { invalidated.insert(String(key.drop { $0 != "/" }.dropFirst())) }
+
     /// A violation of what it asked for.
     private(set) var complaint: String?
 
@@ -262,6 +266,7 @@ struct SimulatedBackend: PushBackend {
             platform.refuseForGood(key, at: scheduler.now)
             answer(refusal(.message, "bad", .never))
         case .invalidating:
+            platform.invalidate(key)
             let dead = Refusal.Invalidation(asOf: time.now, isCertain: true)
             answer(.refused(Refusal(.token, reason: "dead", advice: .never, invalidation: dead)))
         case .losing:

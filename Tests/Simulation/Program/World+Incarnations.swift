@@ -84,7 +84,8 @@ extension World {
                     time: nil,
                     metrics: metrics,
                     logger: logger,
-                    planning: { [scheduler] work in scheduler.add(work) }
+                    planning: { [scheduler] work in scheduler.add(work) },
+                    mostOfCampaign: conditions.memory
                 ) { api in
                     let server = SimulatedServer(api, logger)
                     incarnation.server = server
@@ -110,7 +111,7 @@ extension World {
             "crash of incarnation \(incarnation.number) (\(kind))\(incarnation.threads.isAtWork ? " while it writes" : "")"
         )
         oracle.count(kind == .power ? .powerLoss : .crash)
-        if incarnation.threads.isAtWork || database?.isWriting == true { oracle.cover(.diedWhileWriting) }
+        if incarnation.threads.isAtWork || database?.isWriting == true { oracle.coverDeathWhileWriting() }
         let before = steady
         incarnation.threads.kill()
         scheduler.dropEverything()

@@ -37,7 +37,7 @@ final class World: @unchecked Sendable {
 
     init(_ script: Script, trace: Trace) {
         scheduler.begin(seed: script.schedule)
-        conditions = Conditions(script.records.first ?? Array(repeating: 0, count: Script.width))
+        conditions = script.conditions
         self.trace = trace
         platforms = ["alpha", "beta", "gamma"].map { SimulatedPlatform($0, trace) }
         plans = Self.plans(escalating: script.escalates)
@@ -178,8 +178,12 @@ final class World: @unchecked Sendable {
     /// out.
     private static let longestWrite: Int64 = 35
 
+    /// Whether the wall clock was ever set: over a restart spans follow it, such as that for which keys are known.
+    private(set) var hasJumped = false
+
     /// Sets the wall clock on or back.
     func jump(by seconds: Double) {
+        hasJumped = true
         incarnation?.hasJumped = true
         if incarnation?.gateway != nil { oracle.count(.clockJump) }
         scheduler.jump(by: seconds)

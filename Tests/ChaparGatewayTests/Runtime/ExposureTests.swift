@@ -37,6 +37,7 @@ struct ExposureTests {
             fanOut: nil,
             notices: EventSink(),
             webhooks: WebhookRelay(state: state, metrics: metrics, logger: quiet),
+            series: nil,
             metrics: metrics,
             front: api.makeApplication(),
             responder: api.responder,

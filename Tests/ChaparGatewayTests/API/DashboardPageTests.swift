@@ -77,7 +77,7 @@ struct DashboardPageTests {
         for part in ["<title>[^<]*</title>", "<noscript>.*?</noscript>", "<[^>]*>"] {
             rest = rest.replacing(try Regex(part).dotMatchesNewlines(), with: "")
         }
-        #expect(rest.allSatisfy(\.isWhitespace))
+        #expect(rest.trimmingCharacters(in: .whitespacesAndNewlines).isEmpty)
         #expect(!markup.contains("aria-label=") && !markup.contains("placeholder=") && !markup.contains("title="))
     }
 
@@ -121,7 +121,7 @@ struct DashboardPageTests {
         let paths = script.matches(of: #/addView\(\{\s*path: "([^"]+)"/#).map { String($0.output.1) }
         #expect(Set(paths).count == paths.count && paths.contains("/") && paths.contains("/messages/:id"))
         let start = try #require(script.ranges(of: "\nbegin();").last)
-        #expect(script[start.upperBound...].allSatisfy(\.isWhitespace))
+        #expect(script[start.upperBound...].trimmingCharacters(in: .whitespacesAndNewlines).isEmpty)
         let sources = DashboardFiles.scripts.map { String(decoding: $0, as: UTF8.self) }.joined()
         let names = sources.matches(of: #/(?m)^(?:async function|function|const|let|class) (\w+)/#)
             .map { String($0.output.1) }

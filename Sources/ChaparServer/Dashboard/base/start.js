@@ -226,6 +226,9 @@ addEventListener("hashchange", open);
 addEventListener("keydown", onKey);
 for (const name of ["pointerdown", "keydown"]) addEventListener(name, () => { lastInput = Date.now(); }, { passive: true });
 document.addEventListener("visibilitychange", noteVisibility);
+// The browser keeps a page that one leaves, for Back: its stream would hold one of the six connections to the gateway.
+addEventListener("pagehide", stopListening);
+addEventListener("pageshow", event => { if (event.persisted) noteVisibility(); });
 let ticks = 0;
 setInterval(() => {
   expireToasts();

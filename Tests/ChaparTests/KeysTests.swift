@@ -236,7 +236,7 @@ struct KeysTests {
         let key = folder.url.appending(path: "key").path
         // Stands where the new configuration would be made, so that it cannot be, for root neither.
         _ = try folder.write("", to: "chapar.yaml.new-\(getpid())")
-        let rotate = try KeysCommand.Rotate.parse(["shop", "--config", file, "--key-file", key])
+        let rotate = try await KeysCommand.Rotate.asyncParse(["shop", "--config", file, "--key-file", key])
         await #expect(throws: CommandFailure.self) { try await rotate.run() }
         #expect(!FileManager.default.fileExists(atPath: key))
         #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(Self.hash))

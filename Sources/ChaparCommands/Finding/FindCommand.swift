@@ -41,9 +41,8 @@ struct FindCommand: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var span = try FindingOptions.parse([])
-        (span.since, span.until) = (since, until)
-        let common = try span.filters(gateway)
+        let app = gateway.app.map { [(name: "app", value: $0)] } ?? []
+        let common = try app + FindingOptions.span(since: since, until: until)
         var names = ["user", "device", "reference"]
         if NotificationID(word) != nil { names.append("id") }
         var (found, more): ([String: JSONValue], [String]) = ([:], [])

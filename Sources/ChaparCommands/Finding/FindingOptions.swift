@@ -49,6 +49,12 @@ struct FindingOptions: ParsableArguments {
             ("user", user), ("device", device), ("reference", reference), ("id", id), ("state", state),
             ("app", gateway.app), ("backend", backend), ("reason", reason), ("segment", segment), ("key", key),
             ("collapse_id", collapseID),
+        ].compactMap { name, value in value.map { (name, $0) } } + (try Self.span(since: since, until: until))
+    }
+
+    /// Returns the filters of a span of time, written as people write times.
+    static func span(since: String?, until: String?) throws -> [(name: String, value: String)] {
+        [
             ("since", try since.map { try PersonTime.text($0, .past, option: "--since") }),
             ("until", try until.map { try PersonTime.text($0, .past, option: "--until") }),
         ].compactMap { name, value in value.map { (name, $0) } }

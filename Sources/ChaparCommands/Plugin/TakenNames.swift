@@ -31,7 +31,7 @@ enum TakenNames {
     static let products = [
         "ArgumentParser", "AsyncHTTPClient", "CoreMetrics", "Crypto", "CryptoExtras", "DequeModule", "GRDB",
         "GRDBSQLite", "HTTPTypes", "Hummingbird", "HummingbirdCore", "InMemoryTracing", "Logging", "MetricsTestKit",
-        "NIOCore", "NIOEmbedded", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle",
+        "NIOCore", "NIOEmbedded", "NIOHTTP1", "NIOHTTPCompression", "NIOPosix", "NIOSSL", "NIOTLS", "ServiceLifecycle",
         "ServiceLifecycleTestKit", "SwiftASN1", "Tracing", "UnixSignals", "X509", "Yams",
     ]
 

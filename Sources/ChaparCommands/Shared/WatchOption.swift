@@ -17,7 +17,7 @@ struct WatchOption: ParsableArguments {
     /// Runs `body` once, or again and again with `--watch`.
     func run(_ form: OutputForm, _ body: @escaping @Sendable () async throws -> Void) async throws {
         guard watch else { return try await body() }
-        let interval = Duration.milliseconds(Int((every ?? 2) * 1_000))
+        let interval = Duration.milliseconds(Int(clamping: (every ?? 2) * 1_000))
         try await LiveScreen(interval: interval, isInPlace: !form.isJSON && Shell.isOutputTerminal).run(body)
     }
 }

@@ -50,7 +50,7 @@ struct TopCommand: AsyncParsableCommand {
             if once || !form.isJSON && !Shell.isOutputTerminal {
                 try await show(client)
             } else {
-                let interval = Duration.milliseconds(Int((every * 1_000).rounded()))
+                let interval = Duration.milliseconds(Int(clamping: every * 1_000))
                 try await LiveScreen(interval: interval, isInPlace: !form.isJSON).run { try await show(client) }
             }
         } catch {

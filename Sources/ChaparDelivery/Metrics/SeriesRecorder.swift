@@ -75,7 +75,7 @@ package final class SeriesRecorder: Sendable {
             }
             if isLast { return }
             let past = time.now.timeIntervalSince1970.truncatingRemainder(dividingBy: 60)
-            await signal.wait(after: mark, atMost: .seconds(max(0.001, min(60, 60 - past))), time)
+            await signal.wait(after: mark, atMost: .seconds(clamping: max(0.001, min(60, 60 - past))), time)
         }
     }
 

@@ -24,14 +24,14 @@ package final class SeriesTotals: Sendable {
 
     /// Counts deliveries whose time to live ended while they waited for a backend.
     func expired(_ count: Int, at backend: String) {
-        state.withLock { $0.expired[backend, default: 0] += Int64(count) }
+        state.withLock { $0.expired[backend] = ($0.expired[backend] ?? 0).adding(clamping: Int64(clamping: count)) }
     }
 
     /// Counts the reports of arrivals that a store has recorded.
     package func received(_ receipts: [ReceiptEntry], _ results: [ReceiptResult]) {
         for (receipt, result) in zip(receipts, results) where receipt.state == .delivered {
             guard case .recorded(let delivery) = result else { continue }
-            state.withLock { $0.arrived[delivery.backend, default: 0] += 1 }
+            state.withLock { $0.arrived[delivery.backend] = ($0.arrived[delivery.backend] ?? 0).adding(clamping: 1) }
         }
     }
 
@@ -53,30 +53,31 @@ extension GatewayMetrics {
         for (labels, count) in registry.counts(of: .deliveries) where labels.count == 5 {
             let reason = Reason(backend: labels[0], text: labels[4])
             switch labels[3] {
-            case "accepted": totals[labels[0], default: SeriesCounts()].handedOver += count
-            case "unknown": unknown[reason, default: 0] += count
-            default: refused[reason, default: 0] += count
+            case "accepted": totals[labels[0], default: SeriesCounts()].handedOver.add(count)
+            case "unknown": unknown[reason, default: 0].add(count)
+            default: refused[reason, default: 0].add(count)
             }
         }
         for (labels, count) in registry.counts(of: .retries) where labels.count == 2 {
-            totals[labels[0], default: SeriesCounts()].retried += count
-            followed[Reason(backend: labels[0], text: labels[1]), default: 0] += count
+            totals[labels[0], default: SeriesCounts()].retried.add(count)
+            followed[Reason(backend: labels[0], text: labels[1]), default: 0].add(count)
         }
         for (labels, count) in registry.counts(of: .fallbacks) where labels.count == 3 {
-            followed[Reason(backend: labels[0], text: labels[2]), default: 0] += count
+            followed[Reason(backend: labels[0], text: labels[2]), default: 0].add(count)
         }
         for (reason, count) in unknown {
             let own = min(count, followed[reason] ?? 0)
-            followed[reason, default: 0] -= own
-            totals[reason.backend, default: SeriesCounts()].unknown += count - own
+            followed[reason] = (followed[reason] ?? 0).subtracting(clamping: own)
+            totals[reason.backend, default: SeriesCounts()].unknown.add(count.subtracting(clamping: own))
         }
         for (reason, count) in refused {
-            totals[reason.backend, default: SeriesCounts()].failed += max(0, count - (followed[reason] ?? 0))
+            let left = max(0, count.subtracting(clamping: followed[reason] ?? 0))
+            totals[reason.backend, default: SeriesCounts()].failed.add(left)
         }
         let (arrived, expired) = series.counts()
-        for (backend, count) in expired { totals[backend, default: SeriesCounts()].expired += count }
+        for (backend, count) in expired { totals[backend, default: SeriesCounts()].expired.add(count) }
         for (backend, count) in arrived where !backend.isEmpty {
-            totals[backend, default: SeriesCounts()].arrived += count
+            totals[backend, default: SeriesCounts()].arrived.add(count)
         }
         totals[SeriesRow.wholeGateway] = wholeTotals(arrived, retried: totals.values.map(\.retried))
         return totals
@@ -84,13 +85,20 @@ extension GatewayMetrics {
 
     private func wholeTotals(_ arrived: [String: Int64], retried: [Int64]) -> SeriesCounts {
         let (accepted, ended) = ledger.totals
-        func count(_ states: DeliveryState...) -> Int64 { states.reduce(0) { $0 + Int64(ended[$1] ?? 0) } }
+        func count(_ states: DeliveryState...) -> Int64 {
+            states.reduce(into: 0) { $0.add(Int64(clamping: ended[$1] ?? 0)) }
+        }
         var whole = SeriesCounts()
-        whole.accepted = Int64(accepted)
+        whole.accepted = Int64(clamping: accepted)
         whole.handedOver = count(.acceptedByPlatform, .delivered, .opened)
-        whole.arrived = arrived.values.reduce(0, +)
+        whole.arrived = arrived.values.reduce(into: 0) { $0.add($1) }
         (whole.failed, whole.expired, whole.unknown) = (count(.failed), count(.expired), count(.unknown))
-        whole.retried = retried.reduce(0, +)
+        whole.retried = retried.reduce(into: 0) { $0.add($1) }
         return whole
     }
+}
+
+extension Int64 {
+    /// Adds a number; at the end of the range it stays there.
+    fileprivate mutating func add(_ number: Int64) { self = adding(clamping: number) }
 }

@@ -27,7 +27,9 @@ public struct TokenSlot: Hashable, Sendable, Comparable, CustomStringConvertible
             return
         }
         let parts = text.split(separator: "/", maxSplits: 2, omittingEmptySubsequences: false).map(String.init)
-        guard let kind = TokenKind(typeName: parts[1], name: parts.count > 2 ? parts[2] : nil) else { return nil }
+        guard parts.count > 1, let kind = TokenKind(typeName: parts[1], name: parts.count > 2 ? parts[2] : nil) else {
+            return nil
+        }
         service = TokenService(rawValue: parts[0])
         self.kind = kind
     }

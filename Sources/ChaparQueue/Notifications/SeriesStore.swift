@@ -131,7 +131,7 @@ package struct SeriesBlock: Sendable, Hashable {
                 continue
             }
             var mask: UInt8 = 0
-            for (bit, value) in values.enumerated() where value > 0 { mask |= 1 << UInt8(bit) }
+            for (bit, value) in values.enumerated() where value > 0 { mask |= 1 << bit }
             bytes += [Self.counted, mask]
             for value in values where value > 0 { RecordCoding.append(number: value, to: &bytes) }
         }
@@ -151,7 +151,7 @@ package struct SeriesBlock: Sendable, Hashable {
             case Self.counted:
                 guard let mask = input.popFirst() else { return nil }
                 var values = [Int64](repeating: 0, count: SeriesCounts.valueCount)
-                for bit in 0..<SeriesCounts.valueCount where mask & 1 << UInt8(bit) != 0 {
+                for bit in 0..<SeriesCounts.valueCount where mask & 1 << bit != 0 {
                     guard let number = RecordCoding.number(&input) else { return nil }
                     values[bit] = Int64(clamping: number)
                 }
@@ -205,7 +205,7 @@ extension Int64 {
     /// Returns the quotient by a positive number, rounded down.
     package func floored(by divisor: Int64) -> Int64 {
         let (quotient, rest) = quotientAndRemainder(dividingBy: divisor)
-        return rest < 0 ? quotient - 1 : quotient
+        return rest < 0 ? quotient.subtracting(clamping: 1) : quotient
     }
 }
 

@@ -144,14 +144,16 @@ struct AudiencePreview: Sendable {
     mutating func finish(_ whole: AudienceCount) {
         count = whole
         for (cause, number) in skipped {
-            count.reached -= number
-            count.skipped[cause, default: 0] += number
+            count.reached = count.reached.subtracting(clamping: number)
+            count.skipped[cause] = (count.skipped[cause] ?? 0).adding(clamping: number)
         }
     }
 
     /// Takes samples of a window, and counts the devices that the message does not reach.
     mutating func add(_ window: AudienceWindow) {
-        for (cause, number) in payloads.skipped(of: window.devices) { skipped[cause, default: 0] += number }
+        for (cause, number) in payloads.skipped(of: window.devices) {
+            skipped[cause] = (skipped[cause] ?? 0).adding(clamping: number)
+        }
         for subject in window.devices {
             let platform = subject.device.effectivePlatform ?? "unknown"
             guard samples[platform]?.count ?? 0 < Self.mostSamples else { continue }

@@ -41,7 +41,7 @@ struct SamplePayloads {
         var counts: [AudienceSkip: Int64] = [:]
         for subject in devices {
             let reach = try? routing.reach(of: subject.device, choice, uses, refusing: refusing)
-            if case .skipped(let cause)? = reach { counts[cause, default: 0] += 1 }
+            if case .skipped(let cause)? = reach { counts[cause] = (counts[cause] ?? 0).adding(clamping: 1) }
         }
         return counts
     }

@@ -50,7 +50,8 @@ async function load(known, isSamePath) {
   const { view } = current;
   const controller = current.controller = new AbortController();
   if (!view || !hasScope(view.needs)) {
-    current.data = null;
+    // A load of the view before, which was given up, does not end by itself.
+    Object.assign(current, { data: null, isLoading: false, isSlow: false });
     draw();
     if (!isSamePath) $("main").querySelector("h1")?.focus();
     return;

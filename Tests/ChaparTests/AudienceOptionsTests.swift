@@ -41,7 +41,9 @@ struct AudienceOptionsTests {
         let rule: JSONValue = ["all": [["any": [["tag": "vip"], ["tag": "pro"]]], ["platform": "android"]]]
         #expect(try await Self.json(both) == ["audience": rule])
         await #expect(throws: ValidationError.self) { try await Self.json(["--everyone", "--tag", "vip"]) }
-        await #expect(throws: ValidationError.self) { try await Self.json(["--segment", "readers"], throughGateway: false) }
+        await #expect(throws: ValidationError.self) {
+            try await Self.json(["--segment", "readers"], throughGateway: false)
+        }
         #expect(try await Self.options(["--tag", "vip"]).isAudience(backend: nil))
         #expect(try await !Self.options(["--tag", "vip"]).isAudience(backend: "crm"))
     }

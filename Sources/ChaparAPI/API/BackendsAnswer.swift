@@ -184,8 +184,16 @@ struct BackendsAnswer {
         writer.endObject()
     }
 
+    /// Returns the status of a worker that does not run yet: in the first moments, what its configuration says.
+    private func status(beforeStart name: String) -> WorkerStatus {
+        var status = WorkerStatus(backend: name)
+        let pacing = backends.first { $0.name == name }?.pacing
+        status.quota = pacing.map { WorkerStatus.Quota(perSecond: $0.perSecond, used: 0) }
+        return status
+    }
+
     private func write(worker name: String, as names: WorkerNames, to writer: inout JSONWriter) {
-        let worker = workers[name] ?? WorkerStatus(backend: name)
+        let worker = workers[name] ?? status(beforeStart: name)
         let depth = depths[name] ?? QueueDepth()
         writer.name(names.worker)
         writer.beginObject()

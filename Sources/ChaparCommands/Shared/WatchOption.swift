@@ -1,4 +1,5 @@
 import ArgumentParser
+import ChaparJSON
 
 /// The flags of a list that can be shown again and again.
 struct WatchOption: ParsableArguments {

@@ -1,5 +1,5 @@
 import ArgumentParser
-import ChaparJSON
+import ChaparCore
 
 /// The flags of a list that can be shown again and again.
 struct WatchOption: ParsableArguments {

@@ -1,6 +1,5 @@
 import ArgumentParser
 import ChaparCore
-import ChaparJSON
 import Foundation
 
 /// `chapar top`: shows what a running gateway does and what needs a hand, in place.

@@ -121,7 +121,7 @@ function drawFrame() {
   const { view, data } = current, main = $("main");
   const known = view && hasScope(view.needs);
   main.dataset.view = live.connection === "key" ? "key" : view?.path ?? "none";
-  main.dataset.load = current.isLoading || current.isStarting ? "loading" : current.error ? "error" : "done";
+  main.dataset.load = live.connection === "key" ? "done" : current.isLoading || current.isStarting ? "loading" : current.error ? "error" : "done";
   const title = live.connection === "key" ? text("key.heading") : current.isStarting ? text("base.loading") : !view ? text("base.not_found") : viewTitle(view, data);
   document.title = title + " · Chapar";
   if (live.connection === "key") return patch(main, keyForm());

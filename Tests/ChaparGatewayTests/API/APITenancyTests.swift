@@ -253,7 +253,7 @@ struct APITenancyTests {
             #expect(
                 (400..<500).contains(reply.status) || reply.text.contains("\"items\":[]")
                     || reply.text.contains("refused") || reply.text.contains("\"matched\":0")
-                    || reply.text.contains("\"deliveries\":0")
+                    || reply.text.contains("\"notifications\":0")
             )
         }
         try await expectUntouched(rig, stranger, name)

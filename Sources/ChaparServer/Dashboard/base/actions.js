@@ -3,6 +3,12 @@
 /** Whether a view may be read again by itself: it was not for so many seconds, and nothing of it is in use. */
 const isReloadDue = seconds => !current.isLoading && !openDialogs.length && !busy.size && Date.now() - current.loadedAt > seconds * 1000;
 
+/** Tells the outcome of an action, and reads the view's data again. */
+function told(sentence) {
+  toast(sentence);
+  return ctx.reload();
+}
+
 // Backends
 
 /** Whether trying again at once can change anything. */
@@ -13,8 +19,7 @@ function retryButton(backend, kind = "") {
 async function retryBackend(name) {
   const answer = await api.post(`/v1/backends/${part(name)}/retry`, {}, { idempotency: actionKey() });
   const kept = answer.kept?.length ? " " + text("backends.retry_kept", { reasons: listOf(answer.kept.map(one => one.reason ?? one.pause)) }) : "";
-  toast(text("backends.retried", { count: answer.deliveries, name }) + kept);
-  await ctx.reload();
+  await told(text("backends.retried", { count: answer.deliveries, name }) + kept);
 }
 
 // Dead letters
@@ -66,8 +71,7 @@ function resendDialog(what) {
     if (!answer) return answer;
     const [first] = answer.notifications;
     const isOne = answer.resent === 1 && first;
-    toast(isOne ? pieces("dead.resent_one", { id: el("a", { href: href("/messages/" + part(first)) }, code(first)) }) : text("dead.resent", { count: answer.resent }));
-    ctx.reload();
+    told(isOne ? pieces("dead.resent_one", { id: el("a", { href: href("/messages/" + part(first)) }, code(first)) }) : text("dead.resent", { count: answer.resent }));
     return answer;
   });
 }
@@ -165,9 +169,7 @@ function cancelDialog(id, name, more = {}) {
     },
     run: () => api.delete(path),
   }).then(answer => {
-    if (!answer) return answer;
-    toast(text("audiences.cancelled", { count: answer.cancelled, name }));
-    ctx.reload();
+    if (answer) told(text("audiences.cancelled", { count: answer.cancelled, name }));
     return answer;
   });
 }

@@ -1,4 +1,4 @@
-// What stands around the view: the header, the navigation, the notice of a lost connection, the form for the key,
+// The frame around the view: the header, the navigation, the notice of a lost connection, the form for the key,
 // settings and help.
 
 /** The navigation: path, texts key, letter, shape, and whether it stands in the bar of a phone. */

@@ -1,4 +1,4 @@
-// What the page knows beside its views: the key and what it may do, the person's choices, and the state of the gateway.
+// The state of the page beside its views: the key and what it may do, the person's choices, and the state of the gateway.
 
 /** Reads what the browser keeps; null where it keeps nothing. */
 function kept(storage, name) {
@@ -26,7 +26,7 @@ function choose(name, value) {
 }
 
 /** The key: in memory, and in session storage where the person wants that. `own` is the answer of `GET /v1/key`. */
-const session = { key: kept("sessionStorage", "chapar-key"), own: null, isAsked: false, reason: null, reasonValues: {} };
+const session = { key: kept("sessionStorage", "chapar-key"), own: null, reason: null, reasonValues: {} };
 
 /** What the stream and the answers tell of the gateway. */
 const live = {
@@ -45,7 +45,7 @@ const actionScopes = {
   broadcast: ["broadcast"],
   edit_device: ["devices"], edit_tags: ["devices"], edit_lists: ["devices"], edit_segment: ["devices"], send_test: ["send"],
   erase: ["admin"],
-  retry: ["admin"], diagnose: ["admin"], pause_backend: ["admin"], drain: ["admin"], move: ["admin"], quarantine: ["admin"],
+  retry: ["admin"], diagnose: ["admin"], drain: ["admin"], move: ["admin"], quarantine: ["admin"],
   webhooks: ["webhooks"],
 };
 
@@ -55,5 +55,3 @@ function hasScope(scopes) {
   return !own || !scopes?.length || own.includes("admin") || scopes.some(scope => own.includes(scope));
 }
 const can = action => hasScope(actionScopes[action] ?? ["admin"]);
-/** Whether an action may be offered at this moment: the key allows it, and the gateway is there. */
-const isOffered = action => can(action) && live.connection !== "lost";

@@ -1,5 +1,5 @@
 // One stream a tab. It brings what happens to backends, campaigns and webhooks, and once a second the counts of the
-// gateway (`gateway.lanes`); never a delivery: whatever a list shows is read by a GET.
+// gateway (`gateway.lanes`); never a delivery: every row of a list is read by a GET.
 
 const streamTypes = ["gateway.*", "backend.*", "notification.progress", "notification.paused", "notification.resumed",
     "notification.ended", "webhook.*", "operation.failed", "device.token_invalidated"];

@@ -1,4 +1,4 @@
-// What a phone would show. A sketch of each platform's lock screen; the texts run in their own direction, and links and
+// The message on a phone. A sketch of each platform's lock screen; the texts run in their own direction, and links and
 // pictures of data are shown as texts, never opened.
 
 /** Where each platform's screen cuts, in characters. Screens differ: it is a guide. */

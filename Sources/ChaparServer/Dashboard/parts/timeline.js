@@ -1,4 +1,4 @@
-// What became of one delivery: an item for each attempt, with the platform's own words and the gateway's sentence.
+// The way of one delivery: an item for each attempt, with the platform's own words and the gateway's sentence.
 
 /** Attempts shown at the beginning and the end, where there are more than twenty. */
 const manyAttempts = 20, shownAtEnds = 3;

@@ -111,7 +111,7 @@ function refusalsSection(items, backend) {
       el("p", "note", el("a", { href: href("/messages", { backend: backend.name, state: "failed,expired,unknown" }) }, text("backends.all")))]);
 }
 
-// What waits for a backend that is gone
+// The deliveries that wait for a backend that is gone
 
 function moveDialog(backend, others) {
   const path = `/v1/backends/${part(backend.name)}/move`, usual = others.find(one => one.kind === backend.kind) ?? others[0];
@@ -135,9 +135,4 @@ function dropDialog(backend) {
     },
     run: (values, key) => api.post(path, {}, { idempotency: key }),
   }).then(answer => answer && told(text("backend.dropped", { count: answer.dropped })));
-}
-/** Tells the outcome of an action, and reads the view's data again. */
-function told(sentence) {
-  toast(sentence);
-  return ctx.reload();
 }

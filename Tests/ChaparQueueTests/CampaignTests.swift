@@ -148,6 +148,17 @@ struct CampaignTests {
         #expect(Self.next(campaign, waiting: 0) == .window(atMost: Campaign.largestWindow))
     }
 
+    @Test("After a count there is room for several windows, or none is made")
+    func roomForSeveral() {
+        var load = CampaignLoad(waiting: 15_001)
+        load.isCounted = true
+        let campaign = Self.campaign()
+        func next() -> CampaignStep { campaign.next(at: Self.start, node: "a", load: load, bound: 20_000) }
+        #expect(next() == .wait(until: Self.start + 0.2))
+        load.waiting = 15_000
+        #expect(next() == .window(atMost: Campaign.largestWindow))
+    }
+
     private static func next(_ campaign: Campaign, waiting: Int, at second: Double = 0) -> CampaignStep {
         campaign.next(at: start + second, node: "a", load: CampaignLoad(waiting: waiting), bound: 20_000)
     }

@@ -29,8 +29,6 @@ package final class CampaignFanOut: Sendable {
     private static let eventPause: TimeInterval = 1
     /// The time for which a count of what waits is used, in seconds.
     private static let loadTime: TimeInterval = 1
-    /// The time after which a campaign of which much waits is looked at again, in seconds.
-    private static let pauseWhileFull: TimeInterval = 0.2
     /// The number of parts that are settled before that is worth a commit of its own.
     private static let manySettled = 16
 
@@ -170,16 +168,13 @@ package final class CampaignFanOut: Sendable {
 
     /// Takes the next step of a campaign; returns when to look at it again, nil for the usual interval.
     private func step(_ campaign: Campaign, at now: Date) async throws(StoreError) -> Date? {
-        let (load, isCounted) = try await load(of: campaign, at: now)
+        let load = try await load(of: campaign, at: now)
         var changed = campaign
         switch campaign.next(at: now, node: node, load: load, bound: bound) {
         case .wait(let until):
             if load.settled.count >= Self.manySettled { _ = try await write(campaign, load) }
             return until
-        case .window(let most):
-            // With room for several windows, those after the first need no count of their own.
-            guard !isCounted || bound - load.waiting >= bound / 4 else { return now + Self.pauseWhileFull }
-            return try await window(campaign, load, atMost: most, at: now)
+        case .window(let most): return try await window(campaign, load, atMost: most, at: now)
         case .nextPass:
             let counts = try await campaigns.counts(of: campaign.id)
             let ended = counts.filter { $0.key.isFinal }.values.reduce(0, +)
@@ -200,25 +195,23 @@ package final class CampaignFanOut: Sendable {
         }
     }
 
-    /// Returns what waits of a campaign, and whether it was counted now.
+    /// Returns the load of a campaign.
     ///
     /// A store reads the rows of all that waits to count it. So while windows are made one after the other it is not
     /// counted again before ``bound`` may be reached.
-    private func load(
-        of campaign: Campaign,
-        at now: Date
-    ) async throws(StoreError) -> (load: CampaignLoad, isCounted: Bool) {
+    private func load(of campaign: Campaign, at now: Date) async throws(StoreError) -> CampaignLoad {
         if let known = memory.withLock({ $0.loads[campaign.id] }), campaign.isFanningOut,
             now.timeIntervalSince(known.at) < Self.loadTime
         {
             let most = known.most(of: campaign)
-            if bound - most >= Campaign.largestWindow { return (CampaignLoad(waiting: most), false) }
+            if bound - most >= Campaign.largestWindow { return CampaignLoad(waiting: most) }
         }
-        let load = try await campaigns.load(of: campaign.id)
+        var load = try await campaigns.load(of: campaign.id)
+        load.isCounted = true
         memory.withLock {
             $0.loads[campaign.id] = KnownLoad(waiting: load.waiting, enqueued: campaign.enqueued, at: now)
         }
-        return (load, true)
+        return load
     }
 
     /// Cancels what waits of a campaign that was cancelled.

@@ -154,6 +154,8 @@ public struct CampaignLoad: Sendable, Hashable {
     public var waiting: Int
     /// The parts of which nothing waits any more, by the number of the notification.
     public var settled: [Int64]
+    /// Whether a store counted it now; else ``waiting`` is the most that can wait.
+    package var isCounted = false
 
     /// Makes a load.
     public init(waiting: Int = 0, settled: [Int64] = []) { (self.waiting, self.settled) = (waiting, settled) }
@@ -184,6 +186,8 @@ extension Campaign {
     static let smallestWindow = 250
     /// The time after which a campaign of which much waits is looked at again, in seconds.
     static let pauseWhileFull = 0.1
+    /// The same time where what waits was counted, which is work that grows with it.
+    static let pauseAfterCount = 0.2
     /// The most devices of the first window of a campaign that is spread: its density is not known yet.
     static let firstSpread = 100
 
@@ -229,7 +233,11 @@ extension Campaign {
         if let bound = self.bound, cursor >= bound { return load.waiting > 0 ? .wait(until: nil) : .nextPass }
         if let passAt, now < passAt { return .wait(until: passAt) }
         let room = bound - load.waiting
-        guard room >= min(Self.smallestWindow, bound) else { return .wait(until: now + Self.pauseWhileFull) }
+        // With room for several windows, those after the first need no count of their own.
+        let least = load.isCounted ? bound / 4 : min(Self.smallestWindow, bound)
+        guard room >= least else {
+            return .wait(until: now + (load.isCounted ? Self.pauseAfterCount : Self.pauseWhileFull))
+        }
         var most = min(Self.largestWindow, room)
         if let rate {
             var credit = credit ?? PaceCredit(at: now)

@@ -133,12 +133,7 @@ struct BackendsAnswer {
         writer.name("operations")
         writer.beginObject()
         writer.field("waiting", operations[name]?.waiting ?? 0)
-        writer.name("oldest_age")
-        if let oldest = operations[name]?.oldest {
-            writer.double((max(0, now.wall.timeIntervalSince(oldest)) * 1000).rounded() / 1000)
-        } else {
-            writer.null()
-        }
+        writer.age("oldest_age", since: operations[name]?.oldest, at: now.wall)
         writer.endObject()
     }
 
@@ -201,12 +196,7 @@ struct BackendsAnswer {
         writer.field("window", worker.window)
         writer.field("waiting", depth.waiting)
         writer.field("claimed", depth.claimed)
-        writer.name("oldest_age")
-        if let due = depth.oldestDue {
-            writer.double((max(0, now.steady.timeIntervalSince(due)) * 1000).rounded() / 1000)
-        } else {
-            writer.null()
-        }
+        writer.age("oldest_age", since: depth.oldestDue, at: now.steady)
         writer.field("parked", worker.isParked)
         writer.field("breaker", worker.breaker.status.rawValue)
         if let until = worker.breaker.until {

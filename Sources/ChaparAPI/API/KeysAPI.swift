@@ -67,7 +67,7 @@ package struct KeysAPI: Sendable {
             throw Problem(error)
         }
         let (now, configuration) = (state.clock.reading, scope.gateway.configuration)
-        // The bound is that of the whole gateway, whatever the caller may see of it.
+        // The bound is that of the whole gateway, also for a caller that sees a part of it.
         let share = state.snapshot.configuration.queueShare
         // Of the others the caller learns nothing, not even their sum.
         let total = depths?.reduce(0) {
@@ -115,11 +115,6 @@ package struct KeysAPI: Sendable {
         writer.field("waiting", depth.waiting)
         writer.name("share")
         writer.double(total > 0 ? (Double(depth.waiting) / Double(total) * 10_000).rounded() / 10_000 : 0)
-        writer.name("oldest_age")
-        if let due = depth.oldestDue {
-            writer.double((max(0, now.steady.timeIntervalSince(due)) * 1000).rounded() / 1000)
-        } else {
-            writer.null()
-        }
+        writer.age("oldest_age", since: depth.oldestDue, at: now.steady)
     }
 }

@@ -171,17 +171,9 @@ package struct SearchAPI: Sendable {
         }
         if parameters["state"] == nil, parameters["dead"] == nil { parameters["dead"] = "true" }
         let filter = try DeliveryFilter(parameters: parameters, beside: ["cursor"], of: "counts", scope)
-        try filter.requireSpan()
-        let place = try filter.place(of: parameters["cursor"])
         let apps = Dictionary(state.snapshot.backends.map { ($0.name, $0.app.rawValue) }) { first, _ in first }
         let groups = Mutex<[Group: Tally]>([:])
-        let page = try await find(
-            filter,
-            before: place?.before,
-            limit: .max,
-            onePerNotification: false,
-            scope.caller
-        ) { found in
+        let page = try await count(filter, from: parameters["cursor"], scope.caller) { found in
             let end = DeliveryEnd(found.delivery)
             let backend = end.backend ?? found.delivery.backend
             let group = Group(
@@ -196,7 +188,6 @@ package struct SearchAPI: Sendable {
                 groups[key, default: Tally(end: end, backend: backend)].count += 1
                 if found.delivery.state == .unknown { groups[key]?.unknown += 1 }
             }
-            return false
         }
         let (shown, now) = (DeliveryWriter(state, scope.caller), state.clock.reading)
         let health = BackendConditions(state, workers)
@@ -251,18 +242,9 @@ package struct SearchAPI: Sendable {
     package func countNotifications(_ scope: RequestScope) async throws(Problem) -> Response {
         let parameters = try scope.parameters()
         let filter = try DeliveryFilter(parameters: parameters, beside: ["cursor"], of: "notification counts", scope)
-        try filter.requireSpan()
-        let place = try filter.place(of: parameters["cursor"])
         let tally = Mutex(StateTally())
-        let page = try await find(
-            filter,
-            before: place?.before,
-            limit: .max,
-            onePerNotification: false,
-            scope.caller
-        ) { found in
+        let page = try await count(filter, from: parameters["cursor"], scope.caller) { found in
             tally.withLock { $0.add(found) }
-            return false
         }
         let (counted, now) = (tally.withLock { $0 }, state.clock.reading)
         return audited(filter, scope, capacity: 256) { writer in
@@ -274,6 +256,23 @@ package struct SearchAPI: Sendable {
     }
 
     // MARK: Searching
+
+    /// Passes everything that a filter wants, from a cursor on, to a function that counts it; keeps nothing.
+    ///
+    /// - Throws: A problem of the filter's span or the cursor, too.
+    private func count(
+        _ filter: DeliveryFilter,
+        from cursor: String?,
+        _ caller: Caller,
+        _ body: @escaping @Sendable (FoundDelivery) -> Void
+    ) async throws(Problem) -> FoundPage {
+        try filter.requireSpan()
+        let place = try filter.place(of: cursor)
+        return try await find(filter, before: place?.before, limit: .max, onePerNotification: false, caller) { found in
+            body(found)
+            return false
+        }
+    }
 
     /// The deliveries of a page, and how far the search has looked.
     struct FoundPage: Sendable {

@@ -205,6 +205,16 @@ extension JSONWriter {
         endArray()
     }
 
+    /// Writes a member with an age in seconds, to the millisecond; null without a beginning.
+    mutating func age(_ member: StaticString, since start: Date?, at now: Date) {
+        name(member)
+        if let start {
+            double((max(0, now.timeIntervalSince(start)) * 1000).rounded() / 1000)
+        } else {
+            null()
+        }
+    }
+
     /// Writes the members of a count.
     mutating func members(of count: AudienceCount) {
         name("count")

@@ -491,6 +491,7 @@ def journeys_by_keyboard(browser, scene):
     browser.type_as("KeyJ", "ت")
     expect(browser.js("return document.activeElement.dataset.open") is not None, "j goes to no row")
     browser.type_as("KeyX", "ط")
+    browser.settle()
     expect(browser.count("main tr.selected") == 1, "x does not select")
     browser.type_as("KeyX", "x")
     browser.press(Keys.ENTER)

@@ -218,12 +218,12 @@ enum SQLFailure {
 
     /// Returns the connection's last error.
     static func error(_ connection: OpaquePointer, doing sql: String) -> StoreError {
-        let code = sqlite3_errcode(connection)
+        let extended = sqlite3_extended_errcode(connection)
+        let code = extended & 0xFF  // sqlite3_errcode gives the extended code too, as GRDB turns extended codes on.
         let message = String(cString: sqlite3_errmsg(connection))
         if code == SQLITE_FULL {
             return .full(reason: "the disk is full: \(message)", retryAfter: .seconds(10))
         }
-        let extended = sqlite3_extended_errcode(connection)
         if code == SQLITE_CORRUPT || code == SQLITE_NOTADB || extended == wrongType {
             return .damaged("SQLite: \(message) (\(extended))")
         }

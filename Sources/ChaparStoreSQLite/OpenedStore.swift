@@ -307,7 +307,7 @@ struct OpenedStore: Sendable {
             lastEvent = try events.id(0).adding(clamping: Int64(try events.count(1))).subtracting(clamping: 1)
         }
         for sql in [
-            "SELECT max(id) FROM deliveries", "SELECT max(last) FROM archive",
+            "SELECT max(id) FROM deliveries", "SELECT max(last) FROM archive", "SELECT max(id) FROM campaigns",
             "SELECT value FROM marks WHERE name = 'highest'",
         ] {
             let rows = try db.statement(sql)

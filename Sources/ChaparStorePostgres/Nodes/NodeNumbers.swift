@@ -35,7 +35,8 @@ struct NodeNumbers: Sendable {
             """
             SELECT greatest(
                 (SELECT id + count FROM chapar.notifications WHERE id <= $1 ORDER BY id DESC LIMIT 1),
-                (SELECT max(id) FROM chapar.waiting WHERE id <= $1)
+                (SELECT max(id) FROM chapar.waiting WHERE id <= $1),
+                (SELECT max(id) FROM chapar.campaigns WHERE id <= $1)
             )
             """,
             [.integer(NotificationID.highest)]

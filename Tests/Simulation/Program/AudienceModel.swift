@@ -65,8 +65,8 @@ struct AudienceModel {
     static let most = 64
 
     private(set) var members: [Member] = []
-    /// How often the erasure of a user was asked for.
-    private(set) var erasures = 0
+    /// The users whose erasure was asked for.
+    private(set) var erasedUsers: Set<String> = []
 
     /// The tags that a number stands for.
     static func tags(_ number: Int) -> Set<String> {
@@ -94,7 +94,7 @@ struct AudienceModel {
 
     /// Notes that the erasure of a user is asked for; gives the user's devices.
     mutating func beginErasure(of user: String) -> [Int] {
-        erasures += 1
+        erasedUsers.insert(user)
         let found = members.indices.filter { members[$0].user == user }
         for index in found { begin(index) }
         return found

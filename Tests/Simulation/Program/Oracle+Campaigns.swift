@@ -107,7 +107,7 @@ extension Oracle {
     ///
     /// Of what went to a user who was erased nothing may be left.
     func judgeResends(_ number: Int) {
-        guard audience.erasures == 0 else { return }
+        guard audience.erasedUsers.isEmpty else { return }
         for (id, campaign) in campaigns.answered where campaign == number {
             guard let resend = campaigns.resends[id] else {
                 return fail("\(id) sends a delivery of campaign c\(number) again, and is not announced")
@@ -184,7 +184,7 @@ extension Oracle {
         let counted = Int((answer["counts"]?.objectValue ?? [:]).reduce(0) { $0 + ($1.value.integerValue ?? 0) })
         // What went to an erased user alone is gone, and the rest of it need not be shown.
         let isWhole =
-            audience.erasures == 0
+            audience.erasedUsers.isEmpty
             ? counted == enqueued && items.count == counted : counted <= enqueued && items.count <= counted
         if !isWhole {
             let found = "\(counted) count, and \(items.count) are shown"
@@ -194,8 +194,13 @@ extension Oracle {
     }
 
     /// A campaign that has gone through its audience has a delivery to each device that was in it all the time.
+    ///
+    /// Deliveries to devices of a user who was erased since are gone.
     private func judgeReached(_ campaign: CampaignModel.Campaign, _ states: [String: String], _ world: World) {
-        for member in audience.members where campaign.expected[member.name] == true && states[member.name] == nil {
+        for member in audience.members
+        where campaign.expected[member.name] == true && states[member.name] == nil
+            && !audience.erasedUsers.contains(member.user)
+        {
             let isRefused = world.platforms.contains { $0.invalidated.contains(member.tokenText) }
             if !isRefused { fail("campaign \(campaign.name) lacks \(member.name), which was always in its audience") }
         }

@@ -58,7 +58,7 @@ extension Run {
             let status = member.isSubscribed ? "unsubscribed" : "subscribed"
             change(index, .PUT, path + "/subscription", #"{"status":"\#(status)"}"#) { $0.isSubscribed.toggle() }
         case 5: change(index, .DELETE, path, nil) { $0.isGone = true }
-        case 6 where world.oracle.audience.erasures < 2: eraseAudience(of: member.user)
+        case 6 where world.oracle.audience.erasedUsers.count < 2: eraseAudience(of: member.user)
         default: break
         }
     }

@@ -107,11 +107,11 @@ extension World {
     /// The gateway's process is killed, or the machine loses power.
     func crash(_ kind: CrashKind) {
         guard let incarnation else { return }
-        trace.record(
-            "crash of incarnation \(incarnation.number) (\(kind))\(incarnation.threads.isAtWork ? " while it writes" : "")"
-        )
+        // A crash that was ordered for a call of the disk has come when that call was made.
+        let isWriting = incarnation.threads.isAtWork || disk.crashed != nil || database?.isWriting == true
+        trace.record("crash of incarnation \(incarnation.number) (\(kind))\(isWriting ? " while it writes" : "")")
         oracle.count(kind == .power ? .powerLoss : .crash)
-        if incarnation.threads.isAtWork || database?.isWriting == true { oracle.coverDeathWhileWriting() }
+        if isWriting { oracle.coverDeathWhileWriting() }
         let before = steady
         incarnation.threads.kill()
         scheduler.dropEverything()

@@ -87,6 +87,8 @@ extension StoreConformance {
             try expect(try await campaigns.campaign(campaign.id), is: campaign, "the campaign")
             try expect(try await campaigns.openCampaigns(limit: 9).map(\.id), is: [campaign.id], "what is open")
             try expect(try await reopened.depths().isEmpty, "no delivery is made by the acceptance")
+            let next = reopened.makeID(recipients: 1)
+            try expect(next > campaign.id, is: true, "\(next) is given out after the campaign \(campaign.id)")
             await reopened.close()
         },
         StoreConformanceCase("A window's deliveries, counters and cursor are one commit") { fixture in

@@ -2,7 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparOneSignalDevices
 
-/// How one request's recipients are addressed: who is refused at once, and which chunks the others go in.
+/// How the recipients of a request are addressed: those that are refused at once, and the chunks of the others.
 struct OneSignalBatch: Sendable {
     /// The word of the refusal that makes a chunk smaller.
     static let tooMany = "too_many_entries"
@@ -202,7 +202,7 @@ extension OneSignalOutcomes {
         }
     }
 
-    /// An answer that made nothing, though its status says success.
+    /// Returns the refusal for an answer that made no message although its status is a success.
     private static func nobody(_ answer: OneSignalAnswer, isForAudience: Bool) -> Refusal {
         if isForAudience {
             return Refusal(

@@ -188,7 +188,7 @@ public final class ChabokBackend: PushBackend {
             return .channel(name)
         case .tags(let filter):
             guard let segment = ChabokSegment(filter) else {
-                return refuse(.message, "audience_empty", "Tags without any tag address nobody.")
+                return refuse(.message, "audience_empty", "The tags are empty, so they address no one.")
             }
             return .segment(segment)
         case .everyone: return .everyone

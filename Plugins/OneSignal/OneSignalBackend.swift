@@ -229,7 +229,7 @@ public final class OneSignalBackend: PushBackend {
             return alert != sentence
         }
         guard isNews else { return }
-        logger.warning("sending to OneSignal is disturbed", metadata: ["problem": "\(name)", "detail": "\(sentence)"])
+        logger.warning("sending to OneSignal fails", metadata: ["problem": "\(name)", "detail": "\(sentence)"])
         announce(BackendNotice(level, name, message: sentence))
     }
 

@@ -160,7 +160,7 @@ struct FirstKeyTests {
             try rig.append("auth:\n  api_keys:\n    \(try #require(json["line"]?.stringValue))\n")
             gateway.child.send(SIGHUP)
             let errors = gateway.child
-            try await Program.wait("reload") { errors.errors.contains("does not count any more") ? true : nil }
+            try await Program.wait("reload") { errors.errors.contains("is no longer valid") ? true : nil }
             try await Program.wait("its end") { try await status(gateway, key) == 401 ? true : nil }
             #expect(try await status(gateway, json["key"]?.stringValue) == 200)
             try rig.removeAuth()

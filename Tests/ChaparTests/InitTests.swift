@@ -88,7 +88,7 @@ struct InitTests {
             let line = try await Program.wait("listening") { child.output.hasSuffix("\n") ? child.output : nil }
             let url = try #require(try JSONValue(parsing: Array(line.utf8))["url"]?.stringValue)
             let client = try GatewayClient(try #require(HTTPEndpoint(url: url)), key: nil, connections: 1)
-            #expect(child.errors.contains("no backends: whatever is sent is refused"))
+            #expect(child.errors.contains("no backends: every message is refused"))
             let empty = try await client.get("/readyz")
             #expect(empty.status == 503 && empty.json["status"]?.stringValue == "no_backends")
             let message: JSONValue = [

@@ -236,13 +236,13 @@ public struct ChabokInstallations: DeviceRegistrar {
             guard let record = try await records.load(id) else {
                 return refuse("not_registered", "The device was never registered with Chabok.")
             }
-            guard let user = record.user else { return refuse("guest", "Nobody is logged in on the device.") }
+            guard let user = record.user else { return refuse("guest", "No user is logged in on the device.") }
             return .installation(record.installation, of: user)
         case .platformID(let id):
             guard let found = try await fetch(id) else {
                 return refuse("unknown_installation", "Chabok knows no such installation.")
             }
-            guard let user = found.user else { return refuse("guest", "Nobody is logged in on the device.") }
+            guard let user = found.user else { return refuse("guest", "No user is logged in on the device.") }
             return .installation(id, of: user)
         default: return refuse("unsupported", "Only devices and installations have a private channel.")
         }

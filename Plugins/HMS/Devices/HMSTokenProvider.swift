@@ -74,7 +74,7 @@ public struct HMSTokenProvider: TokenDeleting {
         guard token.service == service else {
             throw PushError(.invalidRequest, "a token of \(token.service) is not one of \(service)")
         }
-        guard let remove else { throw PushError(.unsupported, "nobody said how tokens are deleted") }
+        guard let remove else { throw PushError(.unsupported, "the provider was made without a way to delete tokens") }
         do {
             try await Deadline.run(deadline) { try await remove(token) }
         } catch let error as PushError {

@@ -121,7 +121,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
             guard answer.body != nil else {
                 throw PushError(.badAnswer, "OneSignal's answer is no JSON object", reason: "bad_answer")
             }
-            guard let id = answer.id else { return .nobody(answer.text ?? "nobody matched") }
+            guard let id = answer.id else { return .nobody(answer.text ?? "no recipient matched") }
             let invalid = answer.entries("invalid_player_ids") + answer.invalidAliases
             return .made(id: id, invalid: invalid, isReplay: answer.isReplayed)
         }

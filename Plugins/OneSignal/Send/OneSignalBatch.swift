@@ -109,7 +109,7 @@ struct OneSignalBatch: Sendable {
                 return refuse(
                     .token,
                     "malformed_platform_id",
-                    "OneSignal's ids are UUIDs; one that is none would sink all others."
+                    "OneSignal's ids are UUIDs: one that is not would make OneSignal refuse the whole request."
                 )
             }
             return .target(.subscriptions, uuid.uuidString.lowercased())
@@ -138,7 +138,7 @@ struct OneSignalBatch: Sendable {
             return .target(.users, id)
         case .topic(let name):
             guard !name.allSatisfy(\.isWhitespace) else {
-                return refuse(.message, "bad_topic", "A segment has a name.")
+                return refuse(.message, "bad_topic", "The topic is empty: it names a segment.")
             }
             return .target(.audience(.segments([name])), "segment:\(name)")
         case .everyone:
@@ -146,7 +146,7 @@ struct OneSignalBatch: Sendable {
             return .target(.audience(.segments([name])), "segment:\(name)")
         case .tags(let filter):
             guard let filters = OneSignalFilter.filters(filter) else {
-                return refuse(.message, "audience_empty", "Tags without any tag address nobody.")
+                return refuse(.message, "audience_empty", "The tags are empty, so they address no one.")
             }
             guard filters.count <= OneSignalFilter.limit else {
                 return refuse(.message, "too_many_filters", "OneSignal takes \(OneSignalFilter.limit) filters.")
@@ -208,7 +208,7 @@ extension OneSignalOutcomes {
             return Refusal(
                 .message,
                 reason: "nobody_matched",
-                detail: answer.text ?? "Nobody is in the audience.",
+                detail: answer.text ?? "The audience is empty.",
                 status: answer.status,
                 advice: .never
             )

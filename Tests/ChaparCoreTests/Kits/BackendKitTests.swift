@@ -47,7 +47,7 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .leaksTokens, .leaksSecrets, .logsTexts: "shows no token"
         case .waitsForEver: "ends a send by its deadline"
         case .refusesLost: "calls unknown what was sent"
-        case .takesNonsense: "takes an answer that nobody can read"
+        case .takesNonsense: "counts an unreadable answer neither as accepted"
         case .doubtsUnsent: "asks for another try"
         case .callsRepeatsHarmless: "says of an unknown outcome"
         case .seesNoOutage: "says in its health"

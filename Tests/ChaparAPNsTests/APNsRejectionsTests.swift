@@ -57,7 +57,7 @@ struct APNsRejectionsTests {
         Row(status: 503, reason: "ServiceUnavailable", kind: .platform, advice: .retry(after: nil)),
         Row(status: 503, reason: "Service Unavailable", kind: .platform, advice: .retry(after: nil)),
         Row(status: 503, reason: "Shutdown", kind: .platform, advice: .retry(after: nil)),
-        // Reasons nobody knows, by their status.
+        // Unknown reasons, by their status.
         Row(status: 400, reason: "AddedNextYear", kind: .message, advice: .never),
         Row(status: 403, reason: "AddedNextYear", kind: .account, advice: .parkBackend),
         Row(status: 410, reason: "AddedNextYear", kind: .token, advice: .never),

@@ -196,7 +196,7 @@ struct AltcraftDeviceTests {
         }
     }
 
-    @Test("A payload that is not Altcraft's is nobody's, one without an id is code 451")
+    @Test("A payload that is not Altcraft's is ignored, one without an id is code 451")
     func payloads() async throws {
         try await Harness.run { harness in
             let other = try harness.mobile.platformID(in: ["aps": [:]])
@@ -386,7 +386,7 @@ struct AltcraftDeviceTests {
         (.custom, "ada", ["crm_id": "ada"], "custom crm_id/ada"),
     ]
 
-    @Test("An import makes the profile of somebody unknown, with the field that it is found by", arguments: imports)
+    @Test("An import makes the profile of an unknown user, with the field that it is found by", arguments: imports)
     func importsFirst(
         matching: AltcraftCampaignOptions.Matching,
         user: String,

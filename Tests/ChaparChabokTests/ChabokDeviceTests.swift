@@ -480,7 +480,7 @@ struct ChabokDeviceTests {
         await backend.shutdown(grace: .zero)
     }
 
-    @Test("What names a step of the path is asked of nobody", arguments: ["", ".", ".."])
+    @Test("An id that names a step of the path causes no request", arguments: ["", ".", ".."])
     func steps(word: String) async throws {
         let transport = ScriptedTransport()
         let options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: Secret("t"))

@@ -159,7 +159,7 @@ struct PlanInterpreterTests {
         #expect(time.sleeping == 0)
     }
 
-    @Test("A shutdown ends the waits of a send, and later sends reach nobody")
+    @Test("A shutdown ends the waits of a send, and later sends reach no recipient")
     func shutdown() async {
         let time = ManualTime()
         let backend = ScriptedBackend { _ in PlanAnswer.retryLater.outcome }

@@ -140,7 +140,7 @@ struct FCMRejectionsTests {
 
     static let pages: [(Int, String)] = [(404, "foreign_answer"), (403, "foreign_answer"), (200, "foreign_answer")]
 
-    @Test("A page of HTML is nobody's verdict on a token", arguments: pages)
+    @Test("A page of HTML says nothing about a token", arguments: pages)
     func foreign(status: Int, reason: String) async throws {
         try await SocketHarness.run { harness in
             await harness.warmUp()
@@ -155,7 +155,7 @@ struct FCMRejectionsTests {
         }
     }
 
-    @Test("When a front end loses the answer nobody knows what became of the message", arguments: [502, 504])
+    @Test("When a front end loses the answer, the outcome of the message is unknown", arguments: [502, 504])
     func frontEnd(status: Int) async throws {
         try await SocketHarness.run { harness in
             await harness.warmUp()

@@ -53,7 +53,7 @@ struct HMSBatchTests {
         }
     }
 
-    @Test("A partial success accepts those not listed and refuses those listed, and sends nobody the message twice")
+    @Test("A partial success accepts those not listed and refuses those listed; no recipient gets it twice")
     func partial() async throws {
         try await Harness.run { harness in
             let good = harness.register(0..<4)

@@ -62,7 +62,7 @@ struct HMSConnectionTests {
         }
     }
 
-    @Test("A certificate that nobody vouches for parks the backend")
+    @Test("An untrusted certificate parks the backend")
     func certificate() async throws {
         var configuration = HMSSimulatorConfiguration()
         configuration.serverCertificate = .wrongHost
@@ -80,7 +80,7 @@ struct HMSConnectionTests {
         }
     }
 
-    @Test("A dry run is checked by Huawei and reaches nobody")
+    @Test("A dry run is checked by Huawei and reaches no device")
     func dryRun() async throws {
         try await Harness.run { harness in
             var notification = PushNotification(title: "Parcel", body: "b")

@@ -135,7 +135,7 @@ struct HMSSceneTests {
         }
     }
 
-    @Test("When all tokens are refused the reasons decide: nobody is buried for a lack of right")
+    @Test("When all tokens are refused the reasons decide: a missing right invalidates no token")
     func allRefused() async throws {
         try await run { harness, _ in
             harness.simulator.setDevice(
@@ -151,7 +151,7 @@ struct HMSSceneTests {
     }
 
     /// Huawei's page on answers, code 80300007, reason 10.
-    @Test("An alert of a category that is spoken is refused for its push type, and buries nobody")
+    @Test("An alert of a category that is spoken is refused for its push type, and invalidates no token")
     func spoken() async throws {
         try await run { harness, recipients in
             var notification = Self.sample

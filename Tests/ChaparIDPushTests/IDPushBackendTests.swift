@@ -62,7 +62,7 @@ struct IDPushBackendTests {
         }
     }
 
-    @Test("Tags and registrations never opt anybody in")
+    @Test("Tags and registrations never opt a user in")
     func noOptIn() async throws {
         try await Harness.run { harness in
             let backend = harness.idPush

@@ -117,7 +117,7 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    @Test("A refused refresh token fails all who wait, empties the store, and asks nobody again")
+    @Test("A refused refresh token fails all who wait, empties the store, and is not sent again")
     func refusal() async throws {
         try await OAuth2Harness.run { harness in
             harness.server.revokeAccessTokens()
@@ -231,7 +231,7 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    @Test("Who gives up waiting takes nobody along", arguments: [1, 100])
+    @Test("A caller that stops waiting ends no other caller's wait", arguments: [1, 100])
     func cancellation(cancelled: Int) async throws {
         try await OAuth2Harness.run { harness in
             harness.server.revokeAccessTokens()

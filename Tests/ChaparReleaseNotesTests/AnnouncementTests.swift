@@ -108,7 +108,7 @@ struct AnnouncementTests {
         #expect(problem?.status == 409 && harness.gate.accepted.isEmpty)
     }
 
-    @Test("Nobody gets it twice: repeats, restarts and requests at the same time reach only who is open still")
+    @Test("No device gets it twice: repeats, restarts and concurrent requests reach only devices without it")
     func ledger() async throws {
         let harness = Harness(versions: ["1.0", "1.1"])
         async let one = Self.announce(harness)

@@ -157,7 +157,7 @@ struct ConnectionBehaviourTests {
         }
     }
 
-    @Test("Without ALPN it speaks HTTP/2 to whoever comes")
+    @Test("Without ALPN it speaks HTTP/2 with every client")
     func withoutALPN() async throws {
         var configuration = APNsSimulatorConfiguration()
         configuration.usesALPN = false

@@ -86,7 +86,7 @@ struct AnnouncerTests {
         await listener.close()
     }
 
-    @Test("A commit tells at most once, nobody tells more often than each 50 ms, and a lone node tells nothing")
+    @Test("A commit announces at most once, a node at most every 50 ms, and a lone node nothing")
     func notifications() async throws {
         let options = try await TestServer.shared.options()
         let listener = PostgresConnection(options, name: "listener")

@@ -128,7 +128,7 @@ struct DeadRowTests {
             )
             try await giveBack(1)
             #expect(try await claim(nodes[1]) == [claims[1].recipient])
-            // Nobody is told of this one.
+            // This one is reported to no caller.
             _ = try await nodes[0].count(
                 "UPDATE chapar.waiting SET owner = NULL WHERE id = \(claims[2].id) RETURNING 1"
             )

@@ -32,7 +32,7 @@ struct LeaseTests {
         #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
         try await nodes[0].record([Resolution(of: former[1], .retry(at: nodes[0].time.steady + 99, step: 0))])
         #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
-        // But that the platform has it is true whoever says so.
+        // But "accepted" is true no matter which node reports it.
         try await nodes[0].end([former[0]])
         #expect(try await nodes[1].notification(id)?.counts == [.sending: 1, .queued: 1, .acceptedByPlatform: 1])
         try await nodes[1].end(taken)

@@ -51,7 +51,7 @@ struct NodesTests {
         }
     }
 
-    @Test("Looks for claims whose answers were lost free none that somebody has")
+    @Test("Sweeps for claims whose answers were lost free none that has an owner")
     func looks() async throws {
         let nodes = try await Nodes.open(2)
         let looking = Task {

@@ -206,7 +206,7 @@ struct OutageTests {
         await store.close()
     }
 
-    @Test("Whoever looks for claims whose answers were lost holds up nobody")
+    @Test("A sweep for claims whose answers were lost delays no other statement")
     func looks() async throws {
         let store = try await PostgresStore.open(try await TestServer.shared.options())
         let (isBusy, mayEnd) = (AsyncSignal(), DispatchSemaphore(value: 0))
@@ -275,7 +275,7 @@ struct OutageTests {
         await store.close()
     }
 
-    @Test("A claim whose notification could not be read belongs to nobody, and is made again")
+    @Test("A claim whose notification could not be read has no owner, and is made again")
     func unreadHeads() async throws {
         let options = try await TestServer.shared.options()
         let accepting = try await PostgresStore.open(options)

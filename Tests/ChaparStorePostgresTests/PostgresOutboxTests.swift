@@ -231,7 +231,7 @@ struct PostgresOutboxTests {
 
     @Test("Another node's waiting calls are woken by what is announced, before they would look by themselves")
     func announced() async throws {
-        // Nobody moves this clock: no call looks again unless it is woken.
+        // This clock is not moved: no call looks again unless it is woken.
         let time = ManualTime()
         try await Nodes.use(2, time: time) { nodes in
             for node in nodes { node.core.announcer.hasPeers = true }

@@ -164,7 +164,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("What nobody takes goes back to the table, and another node gets it as what was not sent")
+    @Test("Prefetched claims that no worker takes are released, and another node gets them as not sent")
     func givenBack() async throws {
         try await Nodes.use(2) { nodes in
             _ = try await keep(20, nodes[0])
@@ -181,7 +181,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("A cancelled one ends with its attempt, however long nobody takes it")
+    @Test("A cancelled one ends with its attempt, however long no worker takes it")
     func cancelled() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]

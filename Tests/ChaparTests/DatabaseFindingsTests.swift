@@ -30,7 +30,7 @@
             #expect(found[0].finding.contains("used by one, two"))
         }
 
-        @Test("A snapshot that somebody holds for more than five minutes is a warning that names the session")
+        @Test("A snapshot that is held for more than five minutes is a warning that names the session")
         func snapshot() {
             let short = findings { $0.oldestSnapshot = .init(holder: "session 42 (psql)", age: .seconds(300)) }
             #expect(short.map(\.verdict) == [.ok])

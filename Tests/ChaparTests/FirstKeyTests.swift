@@ -12,7 +12,7 @@ struct FirstKeyTests {
     private static let key = "chp_" + String(repeating: "A", count: 43)
     /// As on a machine: tests may run in a container.
     private static let machine = ["CHAPAR_CONTAINER": "0"]
-    /// A folder of the kernel's in which nobody makes a file, root neither.
+    /// A folder of the kernel's in which no user can make a file, root included.
     private static let closed = "/proc/sys"
 
     // MARK: - Its file

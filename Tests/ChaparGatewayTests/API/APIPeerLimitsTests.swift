@@ -12,7 +12,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// Nobody can keep others away by doing much.
+/// No peer can keep others away by many requests.
 @Suite("A caller's share", .timeLimit(.minutes(1)))
 struct APIPeerLimitsTests {
     private let start = Date(timeIntervalSince1970: 1_800_000_000)

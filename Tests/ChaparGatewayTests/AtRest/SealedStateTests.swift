@@ -116,7 +116,7 @@ struct SealedStateTests {
     }
 
     @Test(
-        "A credential that nobody can read any more is replaced by a new one of the configuration, never by the used one"
+        "A credential that cannot be read any more is replaced by a new one of the configuration, never by the used one"
     )
     func newLogIn() async throws {
         let memory = MemoryState()

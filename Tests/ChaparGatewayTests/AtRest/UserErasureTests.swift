@@ -85,7 +85,7 @@ struct UserErasureTests {
         }
     }
 
-    @Test("What backends announced about the user is found at any place, and nobody else's is")
+    @Test("What backends announced about the user is found at any place, and nothing about other users")
     func notices() async throws {
         try await ErasureRig.run { rig in
             let notices = [

@@ -243,7 +243,7 @@ struct InvalidationGuardTests {
         )
     }
 
-    @Test("has what becomes of tokens carried out in the order of its verdicts, whoever asks")
+    @Test("has its verdicts on tokens carried out in their order, for all callers")
     func order() async {
         for _ in 0..<10 {
             let watch = InvalidationWatch("a", guarding())

@@ -92,7 +92,7 @@ struct DeviceTellingTests {
         #expect(platform.words == (isAwaited ? ["register a", "register a"] : ["register a"]))
     }
 
-    @Test("register_devices: false tells nobody")
+    @Test("register_devices: false registers nothing at platforms")
     func silent() async throws {
         let platform = try await told(registers: false) { rig, state in
             _ = try await state.devices.put([rig.device("a", tags: ["x"])], outbox: state.outbox)

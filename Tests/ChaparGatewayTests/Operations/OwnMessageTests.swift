@@ -134,7 +134,7 @@ struct OwnMessageTests {
         }
     }
 
-    @Test("A message to an audience is opened by whoever has its id")
+    @Test("A message to an audience is opened by any device with its id")
     func audience() async throws {
         try await OperationRig.run { rig in
             let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)

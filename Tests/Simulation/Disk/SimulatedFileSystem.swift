@@ -60,7 +60,7 @@ private nonisolated(unsafe) let outside: UnsafeMutablePointer<sqlite3_vfs> = {
 
 /// This file system, in memory that is never given back: a connection may outlast all disks.
 ///
-/// It is complete before anybody sees it; after that only SQLite writes to it, its `pNext`, under a lock of its own.
+/// Complete before any process sees it; after that only SQLite writes to it, its `pNext`, under a lock of its own.
 private nonisolated(unsafe) let own: UnsafeMutablePointer<sqlite3_vfs> = {
     let own = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
     own.initialize(to: makeFileSystem())

@@ -114,7 +114,7 @@ struct HMSRevocationTests {
         }
     }
 
-    // MARK: What is refused
+    // MARK: Refusals
 
     /// The answers of the page, as errors of the call.
     static let codes: [(code: String, error: PushError.Code)] = [

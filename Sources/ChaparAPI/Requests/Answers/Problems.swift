@@ -377,7 +377,7 @@ extension Problem {
             .conflict,
             "backend_configured",
             "The backend is configured",
-            detail: "\(name.prefix(64)) gets its waiting deliveries. Remove it from the configuration first."
+            detail: "Deliveries waiting for \(name.prefix(64)) are sent by it. Remove it from the configuration first."
         )
     }
 
@@ -438,7 +438,7 @@ extension Problem {
             self.init(
                 .serviceUnavailable,
                 "store_full",
-                "No new messages are accepted for now",
+                "The store accepts no new data for now",
                 detail: "\(reason). Nothing was stored.",
                 retryAfter: retryAfter
             )

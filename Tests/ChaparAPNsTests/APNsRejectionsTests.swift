@@ -6,7 +6,7 @@ import Testing
 @testable import ChaparAPNs
 
 /// Source of the rows: specs, APNs section 6; Apple, "Handling notification responses from APNs".
-@Suite("What an answer of APNs means", .timeLimit(.minutes(1)))
+@Suite("Meaning of APNs answers", .timeLimit(.minutes(1)))
 struct APNsRejectionsTests {
     struct Row: Sendable, CustomStringConvertible {
         var status: Int

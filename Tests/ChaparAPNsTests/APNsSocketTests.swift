@@ -165,7 +165,7 @@ struct APNsSocketTests {
         }
     }
 
-    @Test("What a middlebox answers touches no token, and blames the way")
+    @Test("A middlebox's answer is a refusal of the platform and invalidates no token")
     func middlebox() async throws {
         try await SocketHarness.run { harness in
             let page = Array("<html><body>Blocked</body></html>".utf8)

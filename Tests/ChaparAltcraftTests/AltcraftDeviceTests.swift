@@ -212,7 +212,7 @@ struct AltcraftDeviceTests {
     ]
 
     @Test(
-        "Each request tells a refusal and a failure with its own number; only repeated ones are worth another try",
+        "A refusal and a failure of each request have their own numbers; only a failure may be retried",
         arguments: refusals
     )
     func numbers(action: AltcraftAction, refused: Int, failed: Int) async throws {
@@ -253,7 +253,7 @@ struct AltcraftDeviceTests {
     ]
 
     @Test(
-        "What is no HTTP answer has its own number, silence another, and a request that cannot be made a third",
+        "An invalid HTTP answer, no answer and a request that cannot be made have different numbers",
         arguments: failures
     )
     func noAnswer(cause: HTTPFailure.Cause, code: PushError.Code, number: Int) async throws {

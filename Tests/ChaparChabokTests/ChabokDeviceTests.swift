@@ -119,7 +119,7 @@ struct ChabokDeviceTests {
 
     // MARK: Repeats
 
-    @Test("What may be repeated is, with the platform's wish or a growing pause; what would count twice is not")
+    @Test("Safe calls are repeated after Retry-After or a growing pause; calls that would count twice are not")
     func repeats() async throws {
         try await Harness.run { harness in
             let users = harness.backend.users
@@ -393,7 +393,7 @@ struct ChabokDeviceTests {
         }
     }
 
-    @Test("What a gateway hears from an app becomes a report of the installation")
+    @Test("An app's report to the gateway becomes an event of the installation")
     func reports() async throws {
         try await Harness.run { harness in
             let events = try #require(harness.backend.events)

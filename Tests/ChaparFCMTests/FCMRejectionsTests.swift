@@ -9,7 +9,7 @@ import Testing
 /// Every row of the error table, as the simulator's own bodies bring it over a real socket.
 ///
 /// Source: specs, FCM, section 5, after Firebase's "FCM error codes", read 2026-08.
-@Suite("What Google's errors mean", .serialized, .timeLimit(.minutes(1)))
+@Suite("Meaning of Google's errors", .serialized, .timeLimit(.minutes(1)))
 struct FCMRejectionsTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var status: Int

@@ -25,7 +25,7 @@ struct HMSBatchTests {
         }
     }
 
-    @Test("What differs in content, end or language goes out alone")
+    @Test("Messages that differ in content, expiration or language are not sent in one batch")
     func keepsApart() async throws {
         try await Harness.run { harness in
             let recipients = harness.register(0..<6)

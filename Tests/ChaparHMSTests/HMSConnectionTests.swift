@@ -6,7 +6,7 @@ import Testing
 
 @testable import ChaparHMS
 
-@Suite("What breaks on the way is told apart from a refusal", .timeLimit(.minutes(1)))
+@Suite("Failures of the connection are distinguished from refusals", .timeLimit(.minutes(1)))
 struct HMSConnectionTests {
     @Test("A connection that ends after the request is unknown, and the message replaces itself when sent again")
     func lostAnswer() async throws {

@@ -66,7 +66,7 @@ struct HMSSceneTests {
         }
     }
 
-    @Test("What is missing is filled in: a title alone, no category, a web address, a silent message")
+    @Test("Missing fields get defaults: a title alone, no category, a web address, a silent message")
     func defaults() async throws {
         try await run({ $0.defaultCategory = "WORK" }) { harness, recipients in
             _ = await harness.backend.send(
@@ -202,7 +202,7 @@ struct HMSSceneTests {
         (PushNotification(title: "T", data: ["x": .string(String(repeating: "x", count: 4096))]), "payload_too_large"),
     ]
 
-    @Test("What Huawei would refuse is found before acceptance and before sending", arguments: faults)
+    @Test("A message that Huawei would refuse is found before acceptance and before sending", arguments: faults)
     func checks(notification: PushNotification, code: String) async throws {
         try await run { harness, recipients in
             #expect(harness.backend.check(notification, for: .token).faults.first?.code == code)

@@ -147,7 +147,7 @@ struct IDPushBackendTests {
         }
     }
 
-    @Test("What one process registered, the next one knows")
+    @Test("A registration of one process is known to the next one")
     func restart() async throws {
         let state = MemoryState()
         try await Harness.run(state: state) { harness in

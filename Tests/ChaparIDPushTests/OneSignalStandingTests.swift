@@ -259,7 +259,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    @Test("What OneSignal has no field for is no reason to write", arguments: Way.allCases)
+    @Test("A change without a field of OneSignal causes no request", arguments: Way.allCases)
     func ignoresOthers(way: Way) async throws {
         try await run(way) { harness, backend in
             var device = DeviceRecord.sample()
@@ -415,7 +415,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    @Test("What follows an addition and fails is tried again alone")
+    @Test("When the edit after an addition fails, only the edit is repeated")
     func halfRegistered() async throws {
         try await run(.idPush) { harness, backend in
             let devices = try #require(backend.devices)

@@ -329,7 +329,7 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    @Test("What another process stored is taken up without asking the token endpoint")
+    @Test("A token stored by another process is used without asking the token endpoint")
     func adoption() async throws {
         try await OAuth2Harness.run { harness in
             _ = await harness.ask()

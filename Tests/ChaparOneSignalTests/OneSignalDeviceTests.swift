@@ -311,7 +311,7 @@ struct OneSignalDeviceTests {
         }
     }
 
-    @Test("What a recipient cannot say is made directly")
+    @Test("Messages that no recipient can express are created directly")
     func direct() async throws {
         var rules = OneSignalSimulator.Rules.lenient
         rules.segments = ["VIP": TagFilter(all: ["vip"])]

@@ -110,7 +110,7 @@ struct DeadRowTests {
         }
     }
 
-    @Test("What is given back long after it was due is claimed again at once, by other nodes soon")
+    @Test("A delivery given back long after it was due is claimed again at once, by other nodes soon")
     func givenBack() async throws {
         let time = ManualTime()
         try await Nodes.use(2, time: time) { nodes in

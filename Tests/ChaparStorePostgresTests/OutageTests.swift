@@ -63,7 +63,7 @@ struct OutageTests {
         try await server.end()
     }
 
-    @Test("What only reads takes place with its first statement after a restart of the server")
+    @Test("A read succeeds with its first statement after a restart of the server")
     func firstStatement() async throws {
         let server = TestServer()
         let options = try await server.options()
@@ -230,7 +230,7 @@ struct OutageTests {
         await store.close()
     }
 
-    @Test("Nothing is freed whose answer is on its way")
+    @Test("A claim whose answer is still being read is not freed")
     func answersOnTheirWay() async throws {
         let store = try await PostgresStore.open(try await TestServer.shared.options())
         try await store.accept(to: [.user("a")])

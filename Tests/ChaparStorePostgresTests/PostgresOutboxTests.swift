@@ -332,7 +332,7 @@ struct PostgresOutboxTests {
         }
     }
 
-    @Test("What was accepted is carried out in order, however often connections are cut")
+    @Test("Accepted operations are carried out in order, however often connections are cut")
     func cuts() async throws {
         try await Nodes.use(3) { nodes in
             let (devices, perDevice) = (8, 12)
@@ -421,7 +421,7 @@ struct PostgresOutboxTests {
         }
     }
 
-    @Test("What a dead node had claimed others get within its own lease, and its late answers undo nothing")
+    @Test("Other nodes get a dead node's entries within its lease, and its late answers undo nothing")
     func deadNode() async throws {
         try await Nodes.use(2) {
             $0.nodeLease = .seconds(3)
@@ -597,7 +597,7 @@ struct PostgresOutboxTests {
     }
 
     @Test(
-        "What runs for each entry walks an index, in tables of some size",
+        "Statements of each entry use an index, in tables of some size",
         arguments: [
             """
             SELECT number FROM chapar.outbox_entries WHERE backend = 'b1' AND due <= 50 ORDER BY due, number LIMIT 9

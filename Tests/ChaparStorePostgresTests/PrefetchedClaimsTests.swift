@@ -67,7 +67,7 @@ struct PrefetchedClaimsTests {
         #expect(prefetched.count == 0)
     }
 
-    @Test("What is not taken for a second goes back")
+    @Test("Claims that are not taken for a second go back")
     func overdue() {
         var prefetched = PrefetchedClaims()
         prefetched.keep(Self.claims(1...2), at: start)
@@ -212,7 +212,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("What is to go back when the database is away is given to others as soon as it is there again")
+    @Test("Claims that go back during an outage are free for others as soon as it ends")
     func givenBackLater() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]
@@ -279,7 +279,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("What is in the table has its turn while others are prefetched")
+    @Test("Deliveries in the table are claimed while others are prefetched")
     func backlog() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]

@@ -179,7 +179,7 @@ struct AltcraftDevicesTests {
     }
 
     @Test(
-        "What a phone tells of a raw push with the marker reaches Altcraft once; every step is on the stream",
+        "A phone's reports of a raw push with the marker reach Altcraft once; each step is an event",
         .about("apns")
     )
     func events() async throws {

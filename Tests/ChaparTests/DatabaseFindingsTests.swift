@@ -5,7 +5,7 @@
     @testable import ChaparCommands
     @testable import ChaparStorePostgres
 
-    @Suite("What chapar doctor says of a database")
+    @Suite("Findings of chapar doctor about a database")
     struct DatabaseFindingsTests {
         private static let sound = PostgresLook(
             version: "15.3",
@@ -40,7 +40,7 @@
             #expect(long[1].fix?.contains("End that session") == true)
         }
 
-        @Test("What does harm is a warning, or a failure where something is refused because of it")
+        @Test("A harmful setting is a warning, or a failure where something is refused because of it")
         func weaknesses() {
             let found = findings {
                 $0.weaknesses = [

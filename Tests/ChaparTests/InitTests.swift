@@ -151,7 +151,7 @@ struct InitTests {
         }
     }
 
-    @Test("What is missing or wrong is named, and nothing is written")
+    @Test("A missing or wrong setting is named, and nothing is written")
     func missing() async throws {
         try await Self.withKey { folder in
             let missing = try await Program.run(["init", "--backend", "apns"], in: folder)

@@ -198,7 +198,7 @@ struct BackendKitTests {
         Issue.record("\(outcome)")
     }
 
-    @Test("What is not given is skipped by name, with what to give", arguments: BackendConformance.checks)
+    @Test("A check without its input is skipped by name, with the missing input", arguments: BackendConformance.checks)
     func skips(check: BackendConformance.Check) async throws {
         #expect(try await check.run(Self.subject(nil)) == nil)
         let platform = ScriptedBackend(audience: BackendAudience(services: [ModelBackend.own]))
@@ -231,7 +231,7 @@ struct BackendKitTests {
         #expect(BackendConformance.skips(subject).contains { $0.promise.hasPrefix("gives the platform the same id") })
     }
 
-    @Test("What is not declared is not asked for", arguments: BackendConformance.checks)
+    @Test("An undeclared ability is not checked", arguments: BackendConformance.checks)
     func undeclared(check: BackendConformance.Check) async throws {
         let platform = ScriptedBackend(audience: BackendAudience(services: [ModelBackend.own]))
         var subject = BackendConformance.Subject(

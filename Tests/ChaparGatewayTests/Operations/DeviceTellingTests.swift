@@ -159,7 +159,7 @@ struct DeviceTellingTests {
         }
     }
 
-    @Test("What is lost while a backend is being introduced is made up for at the next start, once")
+    @Test("Changes lost during a backend's backfill are repeated at the next start, once")
     func doubtedMeanwhile() async throws {
         try await OperationRig.run { rig in
             _ = try await rig.store.put([rig.device("a")])

@@ -110,7 +110,7 @@ struct OutboxPlannerTests {
         }
     }
 
-    @Test("What is asked for behind a change that is not planned goes out behind it")
+    @Test("An operation requested after an unplanned change is carried out after it")
     func unplanned() async throws {
         try await OperationRig.run { rig in
             let hold = Hold()

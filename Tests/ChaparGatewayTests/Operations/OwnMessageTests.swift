@@ -11,7 +11,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-@Suite("What apps tell about the gateway's own messages", .timeLimit(.minutes(1)))
+@Suite("Apps' reports about the gateway's own messages", .timeLimit(.minutes(1)))
 struct OwnMessageTests {
     /// Ways to name the second delivery of a notification.
     enum Naming: CaseIterable {

@@ -5,10 +5,10 @@ import Synchronization
 
 /// Apple Push Notification service: one (team, key or certificate, environment), over HTTP/2.
 ///
-/// The dispatcher, or a caller's own code, sends through it; everything Apple's rules ask for on the way (provider
-/// tokens, push types, limits, the meaning of refusals) happens here. It does not queue and does not retry, with one
-/// exception: a message refused for its connection's credential is sent once more on another connection within the same
-/// `send`. Source of all rules: Apple's "Sending notification requests to APNs" and the pages around it, read 2026-08.
+/// A delivery worker, or a caller's own code, sends through it. It applies Apple's rules: provider tokens, push types,
+/// limits, and the meaning of refusals. It does not queue and does not retry, with one exception: a message refused for
+/// its connection's credential is sent once more on another connection within the same `send`. Source of all rules:
+/// Apple's "Sending notification requests to APNs" and the pages around it, read 2026-08.
 public final class APNsBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "apns"
@@ -209,7 +209,7 @@ public final class APNsBackend: PushBackend {
         )
     }
 
-    // MARK: What it says about itself
+    // MARK: Checks, sizes and limits
 
     /// Finds what Apple would refuse; the exact size is counted only when it may matter.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {

@@ -33,9 +33,9 @@ public struct APNsOptions: Sendable {
     public var topic: String
     /// Which of Apple's hosts.
     public var environment: Environment
-    /// 443, or 2197, which speaks the same and exists for firewalls.
+    /// The port: 443, or 2197 where a firewall blocks 443; both take the same requests.
     public var port: Int
-    /// Where broadcasts are sent; nil is where all else is.
+    /// The address of broadcasts; nil is the address of all other sends.
     public var broadcastEndpoint: HTTPEndpoint?
     /// The address where broadcast channels are managed; nil when it is not known, as with a `base_url` that has no
     /// `manage_url` beside it.
@@ -167,7 +167,7 @@ extension APNsOptions {
             }
             return auth().map { .strategy($0) }
         }
-        // Asked for in any case: a key that is known but out of place is not an unknown one.
+        // Both are read in any case: otherwise the keys of the other kind would be reported as unknown as well.
         let wantsCertificate = !certificateKeys.isEmpty && tokenKeys.isEmpty
         if let first = certificateKeys.first, !tokenKeys.isEmpty {
             section.reject(

@@ -79,13 +79,13 @@ public final class AltcraftBackend: PushBackend {
         AltcraftCheck.examine(notification, for: client.options.campaign?.call)
     }
 
-    /// A launch that is repeated sends twice.
+    /// True: each launch of a campaign sends, so a repeat sends twice.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
 
-    /// A campaign is started once a request, and each has a connection.
+    /// One campaign start for each connection.
     public var window: Int? { client.options.common.maximumConnections }
 
-    /// The connections of both, subscriptions' and campaigns'.
+    /// The connections of the subscriptions and of the campaigns.
     public var health: BackendHealth {
         var health = BackendHealth(client.pool.status)
         guard let campaign = campaign?.status else { return health }

@@ -2,7 +2,7 @@ import Foundation
 public import ChaparCore
 
 extension AltcraftBackend {
-    /// Looks at what can be seen without a profile: Altcraft has no call that names none.
+    /// Examines only what needs no profile, since each call of Altcraft names one.
     public func diagnose() async -> [Diagnosis] {
         var findings: [Diagnosis] = []
         if campaign == nil {

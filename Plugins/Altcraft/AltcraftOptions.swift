@@ -31,8 +31,9 @@ public struct AltcraftOptions: Sendable {
     public var common: CommonBackendOptions
     /// The app's identity in each subscription, unless the device has its own `app_id`, `app_iid`, `app_version`.
     public var appInfo: AppInfo?
-    /// The order of token services: a subscription is made of the token of the first one that the device has a token
-    /// of.
+    /// The order of token services.
+    ///
+    /// A subscription is made with the token of the first service that the device has a token of.
     public var providerPriority: [TokenService]
     /// Whether a change waits for Altcraft's processing unless the caller says otherwise.
     public var sync = true
@@ -40,11 +41,11 @@ public struct AltcraftOptions: Sendable {
     public var eventCodes = AltcraftEventCodes.seed
     /// When an operation is tried again.
     public var schedule = Schedule.sdk
-    /// How often it is tried in all.
+    /// The most attempts of an operation.
     public var maximumAttempts = 16
-    /// The pause after the schedule's last.
+    /// The pause between attempts after the schedule's last one.
     public var sweep = Duration.seconds(10_800)
-    /// Refusals that are nevertheless tried again: 408, 429; the SDK knows none.
+    /// The statuses of refusals that are tried again all the same, of 408 and 429; the SDK repeats neither.
     public var alsoRetried: Set<Int> = []
     /// The change of the subscription of a device that is removed.
     public var removal = Removal.suspend

@@ -83,7 +83,7 @@ public final class ChabokBackend: PushBackend {
         batch.finish()
         await withTaskGroup(of: Void.self) { tasks in
             for (number, call) in batch.calls.enumerated() {
-                // Calls beyond this number wait here, not in tasks.
+                // At most this number of calls has a task; the others wait here.
                 if number >= options.common.maximumConnections * 2 { await tasks.next() }
                 tasks.addTask { report(await self.send(call)) }
             }
@@ -188,7 +188,7 @@ public final class ChabokBackend: PushBackend {
             return .channel(name)
         case .tags(let filter):
             guard let segment = ChabokSegment(filter) else {
-                return refuse(.message, "audience_empty", "Tags without any tag address nobody.")
+                return refuse(.message, "audience_empty", "The tags are empty, so they address no one.")
             }
             return .segment(segment)
         case .everyone: return .everyone
@@ -210,7 +210,7 @@ public final class ChabokBackend: PushBackend {
         }
     }
 
-    // MARK: What it says about itself
+    // MARK: Checks, sizes and limits
 
     /// Finds what Chabok would refuse or drop; under `strict` what it would drop is a fault.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
@@ -227,7 +227,7 @@ public final class ChabokBackend: PushBackend {
         ChabokCheck.message(notification, options, language: addressee.language).members
     }
 
-    /// Chabok knows no idempotency key, so a second copy is a second message.
+    /// True unless the options say otherwise: Chabok knows no idempotency key, so a second copy is a second message.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { !options.resendsAmbiguous }
 
     /// The number of messages that the connections take in full arrays.
@@ -286,6 +286,8 @@ public final class ChabokBackend: PushBackend {
     /// Reads webhooks, where a secret is set.
     public var receipts: (any ReceiptReader)? { reader }
 
-    /// Forgets which installation a device has; of all devices only what memory holds.
+    /// Forgets the installation of a device.
+    ///
+    /// For all devices, only those kept in memory are forgotten.
     public func forget(device: String?) async throws(PushError) { try await installations.records.forget(device) }
 }

@@ -84,9 +84,9 @@ public struct ChabokOptions: Sendable {
     public var channel = "default"
     /// The title of notifications that have none.
     public var appName: String?
-    /// For smart messages that bring none of their own.
+    /// The second message of smart messages that bring none of their own.
     public var fallback: Fallback?
-    /// Whether a message may go to every user, and which channels reach all of them beside ``channel``, which all
+    /// Whether a message may go to every user, and the channels that reach all of them besides ``channel``, which all
     /// installations join.
     public var broadcast = BroadcastRule()
     /// Whether a message may go to every user of the app: ``broadcast``.

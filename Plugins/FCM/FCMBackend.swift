@@ -5,9 +5,9 @@ import Synchronization
 
 /// Firebase Cloud Messaging: one project, over the HTTP v1 API and HTTP/2.
 ///
-/// The dispatcher, or a caller's own code, sends through it; access tokens, message blocks, limits and the meaning of
-/// refusals are its business. It does not queue and does not retry, with one exception: a message whose access token
-/// was refused is sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase`,
+/// A delivery worker, or a caller's own code, sends through it. It handles access tokens, message blocks, limits and
+/// the meaning of refusals. It does not queue and does not retry, with one exception: a message whose access token was
+/// refused is sent once more with a fresh one within the same `send`. Recipients are tokens of `android-firebase`,
 /// `ios-firebase`, `web-firebase` and `x-firebase`, which is of any of them (a text that begins with `fid:` is an
 /// installation ID), topics, and conditions, which are topics whose text holds quotation marks. Source of all rules:
 /// Firebase, "FCM HTTP v1 API" and the pages around it, read 2026-08.
@@ -231,7 +231,7 @@ public final class FCMBackend: PushBackend {
     /// Looks tokens up and imports APNs tokens; nil when the address of the Instance ID service is not known.
     public var tokenDirectory: (any TokenDirectory)? { instanceIDs }
 
-    // MARK: What it says about itself
+    // MARK: Checks, sizes and limits
 
     /// Finds what Google would refuse; the exact size is counted only when it may matter.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {

@@ -92,7 +92,7 @@ struct GorushMapping {
             case .google: try google(entry)
             case .huawei: try huawei(entry)
             }
-        // Today's gorush does not read `dry_run` and sends for real, which is not what its callers want.
+        // gorush 1.22 does not read `dry_run` and sends for real, which its callers do not expect.
         if let value = entry.object.value("dry_run") {
             guard let isDry = value.boolValue else { throw Self.wrongValue("dry_run", "true or false") }
             if isDry { draft.options["dry_run"] = true }
@@ -145,7 +145,7 @@ struct GorushMapping {
             && !text.utf8.contains { $0 < 0x20 || $0 == 0x7F }
     }
 
-    // MARK: Whom it goes to
+    // MARK: Targets
 
     private func audiences(of entry: GorushEntry, _ draft: Draft, into result: inout Result) throws(Refusal) {
         let topics = entry.topics

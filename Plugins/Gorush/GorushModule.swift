@@ -171,7 +171,7 @@ public struct GorushModule: GatewayModule {
         do throws(PushError) {
             outcomes = try await gate.outcomes(of: taken.map(\.0), within: options.syncTimeout)
         } catch {
-            // They are on disk, and are sent: a failed look at them makes the answer no error.
+            // The notifications are on disk and are sent, so the answer is no error when their outcomes cannot be read.
             answer.pending += taken.count
             return
         }

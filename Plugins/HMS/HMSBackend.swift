@@ -5,11 +5,11 @@ import Synchronization
 
 /// Huawei Push Kit: one app or project, over HTTPS.
 ///
-/// The dispatcher, or a caller's own code, sends through it; everything Huawei's rules ask for on the way (access
-/// tokens, batches of up to 1,000 recipients, the verdicts inside a successful answer, receipts) happens here. It does
-/// not queue and does not retry, but for what Huawei surely did not take: a request refused for its credential is sent
-/// once more with a fresh one, one refused for its size in parts, one refused for its urgency with less. Source of all
-/// rules: Huawei's "Push Kit" REST reference, read 2026-08.
+/// A delivery worker, or a caller's own code, sends through it. It applies Huawei's rules: access tokens, batches of up
+/// to 1,000 recipients, the verdicts inside a successful answer, receipts. It does not queue and does not retry, except
+/// what Huawei certainly did not take: a request refused for its credential is sent once more with a fresh one, one
+/// refused for its size in parts, one refused for its urgency with less. Source of all rules: Huawei's "Push Kit" REST
+/// reference, read 2026-08.
 public final class HMSBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "hms"
@@ -94,13 +94,13 @@ public final class HMSBackend: PushBackend {
         if !batch.refused.isEmpty { report(batch.refused) }
         var waiting = batch.batchRequests
         if options.isHarmony {
-            // The API v3 has no dry runs: what was checked here is all that can be told.
+            // The API v3 has no dry runs: only the checks made here can be reported.
             let dry = waiting.filter(\.isDryRun)
             waiting.removeAll(where: \.isDryRun)
             if !dry.isEmpty { report(dry.flatMap { $0.reports(.accepted(Acceptance(isDryRun: true))) }) }
         }
-        // Each further round has what Huawei surely did not take: fewer recipients, less urgency, or a fresh
-        // credential.
+        // Each further round has only what Huawei certainly did not take, with fewer recipients, less urgency or a
+        // fresh credential.
         while !waiting.isEmpty {
             waiting = await round(waiting, started: started, report: report)
         }
@@ -207,7 +207,8 @@ public final class HMSBackend: PushBackend {
         }
     }
 
-    /// Learns from an answer what concerns more than its own recipients.
+    /// Records what an answer says about the whole backend: flow, alert, tokens to pause, and the right to urgent
+    /// messages.
     private func look(at answer: HMSAnswer, _ batchRequest: HMSBatchRequest, at now: Date) {
         guard let code = answer.code else { return }
         switch code {
@@ -221,7 +222,8 @@ public final class HMSBackend: PushBackend {
             flow.accepted()
             pause(answer, at: now)
         case "80300007":
-            // Where nothing was taken of late, a wrong project is as likely as a token without right.
+            // If no token was accepted lately, a wrong project explains the answer as well as a token without the
+            // right.
             if knownGood.token(at: now) != nil { pause(answer, at: now) }
         case "80300011": demotedUntil.withLock { $0 = now.addingTimeInterval(600) }
         case "80200005" where batchRequest.isReauthorized:
@@ -232,7 +234,7 @@ public final class HMSBackend: PushBackend {
         }
     }
 
-    /// Leaves the tokens alone that an answer names with such a reason.
+    /// Pauses the tokens that an answer refuses, where the reason calls for a pause.
     private func pause(_ answer: HMSAnswer, at now: Date) {
         for (token, reason) in answer.partial?.refused ?? [] {
             if let reason { pauses.add(reason, of: token, at: now) }
@@ -243,7 +245,7 @@ public final class HMSBackend: PushBackend {
         if error.code == .credentialsRefused { alert.withLock { $0 = error.message } }
     }
 
-    // MARK: What it says about itself
+    // MARK: Checks, sizes and limits
 
     /// Finds what Huawei would refuse.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
@@ -263,13 +265,12 @@ public final class HMSBackend: PushBackend {
     /// True for messages that show nothing: no second copy can take the place of the first.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { notification.isSilent }
 
-    /// Recipients on as many connections as there may be, a full request on each; less after Huawei has limited the
-    /// flow.
+    /// The number of recipients in full requests on all connections; fewer after Huawei has limited the flow.
     public var window: Int? {
         max(1, Int(clamping: Double(options.common.maximumConnections * options.batchSize) * flow.share))
     }
 
-    /// One notification to as many recipients as a section allows.
+    /// One notification in each request, with at most ``HMSOptions/batchSize`` recipients.
     public var batching: RequestBatching? { RequestBatching(limit: options.batchSize, isMixed: false) }
 
     /// Connections, credential, and what Huawei complained about.

@@ -2,7 +2,7 @@ import Foundation
 public import ChaparCore
 
 extension IDPushBackend {
-    /// Looks at OneSignal; IDPush has no route that does not write.
+    /// Examines OneSignal only: every route of IDPush writes.
     public func diagnose() async -> [Diagnosis] {
         guard let sender else {
             let fix = "Add onesignal: { app_id, api_key } to send."

@@ -83,7 +83,7 @@ public final class OneSignalBackend: PushBackend {
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         await withTaskGroup(of: Void.self) { tasks in
             for (index, request) in requests.enumerated() {
-                // Requests beyond this number wait here, not in tasks.
+                // At most this number of requests has a task; the others wait here.
                 if index >= 64 { await tasks.next() }
                 tasks.addTask { await self.send(request, at: index, report: report) }
             }
@@ -141,7 +141,7 @@ public final class OneSignalBackend: PushBackend {
         if case .refused(let refusal) = verdict.outcome, refusal.reason == OneSignalBatch.tooMany,
             chunk.targets.count > 1
         {
-            // Surely nothing was made: two halves under keys of their own.
+            // Certainly no message was made, so both halves are sent under keys of their own.
             await ledger.forget(chunk.key)
             let limit = max(1, chunk.targets.count / 2)
             chunkSize.withLock { $0 = min($0, limit) }
@@ -222,18 +222,20 @@ public final class OneSignalBackend: PushBackend {
         }
     }
 
-    /// Tells of trouble, once until something works again.
+    /// Logs and publishes a problem, once until a message is accepted.
     private func warn(_ name: String, _ sentence: String, _ level: BackendNotice.Level = .retry) {
         let isNews = alert.withLock { alert in
             defer { alert = sentence }
             return alert != sentence
         }
         guard isNews else { return }
-        logger.warning("sending to OneSignal is disturbed", metadata: ["problem": "\(name)", "detail": "\(sentence)"])
+        logger.warning("sending to OneSignal fails", metadata: ["problem": "\(name)", "detail": "\(sentence)"])
         announce(BackendNotice(level, name, message: sentence))
     }
 
-    /// Records the devices that have unsubscribed, unless a wrong app id may be the reason: then no token is marked.
+    /// Records the devices that have unsubscribed.
+    ///
+    /// If a wrong app id may be the cause, none is recorded.
     private func recordUnsubscribed(_ answer: OneSignalAnswer, _ chunk: OneSignalBatchRequest, since started: Date)
         async
     {
@@ -249,11 +251,11 @@ public final class OneSignalBackend: PushBackend {
             let found = ids.isEmpty ? count : ids.count
             warn("mass_refusal", "OneSignal calls \(found) of \(count) ids unsubscribed: is app_id right?")
         }
-        // Where a message was made, the ids that are named are the app's own. Where none was, a wrong app id looks the
-        // same.
+        // After a message was made, the ids that are named belong to the app. Without a message, a wrong app id is as
+        // likely.
         let named = answer.id == nil ? count == 1 && wasRight ? Set(chunk.targets) : [] : ids
         for id in named {
-            // A store that fails costs one more refusal next time.
+            // If the store fails, the device is refused once more the next time.
             guard let device = try? await players.device(platformID: id.lowercased()),
                 var record = try? await players.load(device: device), record.subscription != .unsubscribed,
                 record.since.millisecondsSince1970 <= started.millisecondsSince1970  // As stores keep it.
@@ -272,7 +274,7 @@ public final class OneSignalBackend: PushBackend {
     /// The name in keys and stores.
     var backendName: String { name }
 
-    // MARK: What it says about itself
+    // MARK: Checks, sizes and limits
 
     /// Finds what OneSignal would refuse or drop.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
@@ -333,7 +335,7 @@ extension OneSignalDevices {
     /// Whether the device has a token that OneSignal takes.
     func accepts(_ device: DeviceRecord) -> Bool { (try? DeviceFields(device)) != nil }
 
-    /// Whether the device turned messages off.
+    /// Whether the device waits, since its user has turned messages off.
     func awaits(_ device: DeviceRecord) -> Bool { players.isDeclined(device.id) }
 
     /// The app, its model and the entitlement of its tokens.

@@ -4,12 +4,11 @@ public import ChaparCore
 
 /// RuStore's push service (VK): one project, over one of its two APIs.
 ///
-/// The dispatcher, or a caller's own code, sends through it; the credential, the form of messages, limits and the
-/// meaning of refusals are its business. It does not queue and does not retry. A request carries one message to one
-/// recipient, also in the universal API: its answer to several tokens does not say whose part went wrong.
-/// Recipients are tokens of `android-rustore` (direct) or `android-rustore-universal` (universal), and topics
-/// (universal only). The universal API is asked to send through RuStore alone, so that no other platform's
-/// credential goes to a third party.
+/// A delivery worker, or a caller's own code, sends through it. It handles the credential, the form of messages, limits
+/// and the meaning of refusals. It does not queue and does not retry. A request carries one message to one recipient,
+/// also in the universal API: its answer to several tokens does not say which of them failed. Recipients are tokens of
+/// `android-rustore` (direct) or `android-rustore-universal` (universal), and topics (universal only). The universal
+/// API is asked to send through RuStore alone, so that no other platform's credential goes to a third party.
 ///
 /// Source of all rules: RuStore's help, "Send push notifications" and "General push notifications", read 2026-09;
 /// what they leave open is in `docs/platforms/RuStore.md`.
@@ -115,7 +114,7 @@ public final class RuStoreBackend: PushBackend {
         )
     }
 
-    // MARK: What it says about itself
+    // MARK: Checks, sizes and limits
 
     /// Finds what RuStore would refuse.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
@@ -157,9 +156,10 @@ public final class RuStoreBackend: PushBackend {
         options.version == .http1 ? options.common.maximumConnections : max(100, pool.status.streamLimit)
     }
 
-    /// 50 messages a second at first, since RuStore publishes no rate, rising to 500 over ten minutes of sending.
+    /// 50 messages a second at first, since RuStore publishes no rate; the rate rises to 500 over ten minutes of
+    /// sending.
     ///
-    /// A `rate_limit` of the configuration stands in its place.
+    /// A `rate_limit` in the configuration replaces it.
     public var pacing: Pacing? { Pacing(perSecond: 500, rampUp: .seconds(600), startShare: 0.1) }
 
     /// The connections.

@@ -5,8 +5,8 @@ extension RuStoreBackend {
     /// Asks RuStore with a message to a token that cannot exist, and by the direct API also how it answers to a wrong
     /// project and to a request without a credential, which RuStore's pages leave open.
     ///
-    /// A refusal of the token is the answer hoped for: it comes after RuStore has accepted connection, service
-    /// token and project. No message is sent.
+    /// The expected answer is a refusal of the token: it comes after RuStore has accepted connection, service token and
+    /// project. No message is sent.
     public func diagnose() async -> [Diagnosis] {
         do throws(HTTPFailure) {
             let answer = try await pool.send(probe(options.sendPath, template))
@@ -84,7 +84,7 @@ extension RuStoreBackend {
         return Diagnosis("error shape", .ok, "The status word of an error is \(place): \(Self.word(answer))\(code).")
     }
 
-    /// Returns whether a token may be called dead after 404: not where a wrong project gets the same answer.
+    /// Returns whether 404 proves that a token is dead: it does not if a wrong project gets the same answer.
     private func wrongProjectFinding(_ answer: HTTPAnswer) -> Diagnosis {
         let finding = "A wrong project gets \(answer.status) \(Self.word(answer))"
         guard case .refused(let refusal) = outcome(on: answer), refusal.invalidation != nil else {

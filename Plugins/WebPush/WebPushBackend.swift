@@ -4,10 +4,10 @@ internal import Synchronization
 
 /// Web Push: encrypted messages to the push service of each browser (RFC 8030, 8188, 8291, 8292).
 ///
-/// The dispatcher, or a caller's own code, sends through it; keys, encryption, limits and the meaning of refusals are
-/// its business. It does not queue and does not retry, with these exceptions, each once within the same `send`: a
-/// message whose VAPID token was refused goes out with a fresh one, one whose subscription belongs to another VAPID key
-/// with that one, and one whose topic was refused without it. Recipients are tokens of `web-push`, the JSON of a
+/// A delivery worker, or a caller's own code, sends through it. It handles keys, encryption, limits and the meaning of
+/// refusals. It does not queue and does not retry, with these exceptions, each once within the same `send`: a message
+/// whose VAPID token was refused goes out with a fresh one, one whose subscription belongs to another VAPID key with
+/// that one, and one whose topic was refused without it. Recipients are tokens of `web-push`, the JSON of a
 /// subscription.
 public final class WebPushBackend: PushBackend {
     /// The word after `kind:` in configuration files.
@@ -61,13 +61,14 @@ public final class WebPushBackend: PushBackend {
         }
     }
 
-    /// Encrypts and sends messages; those that another attempt may help go out again.
+    /// Encrypts and sends messages, and sends those again that another attempt may help.
     private func run(_ items: [WebPushItem], _ report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var open = items
         if auth.count > 1 {
             for index in open.indices { open[index].key = keys.key(for: open[index].subscription.address) }
         }
-        // Each message has at most one more attempt for its topic and its token, and one for each further key.
+        // A message has at most one more attempt without its topic, one with a fresh token, and one for each further
+        // key.
         while !open.isEmpty {
             let started = time.now
             var sent: [WebPushItem] = []

@@ -5,7 +5,7 @@ extension WebPushBackend {
     /// Looks at keys and subject, then asks each push service that the settings name with one request to a subscription
     /// that cannot exist.
     ///
-    /// Any refusal but that of the VAPID token is the answer hoped for: no push service tells more without a
+    /// Any refusal but that of the VAPID token is the expected answer: no push service says more without a
     /// subscription.
     public func diagnose() async -> [Diagnosis] {
         var findings = [keyFinding, subjectFinding]

@@ -66,7 +66,7 @@ extension OAuth2Error: CustomStringConvertible {
                 + "log in again and store the new credential"
         case .refreshFailed(let cause, _): "the access token could not be refreshed: \(cause)"
         case .excessiveRefresh:
-            "the access token was refreshed too often: the platform refuses new tokens, or somebody else replaces them"
+            "the access token was refreshed too often: the platform refuses new tokens, or others replace them"
         case .rejectedAfterRefresh(let status): "the platform answered \(status) also to a new access token"
         case .misconfigured(let status, let error):
             "the token endpoint answered \(status)\(error.map { " (\($0))" } ?? ""): check its address, client_id and client_auth"

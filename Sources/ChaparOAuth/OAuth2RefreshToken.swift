@@ -236,7 +236,7 @@ public actor OAuth2RefreshToken: AuthStrategy {
     public func replaceCredential(_ credential: OAuthCredential) async throws(OAuth2Error) {
         let stored = try await store.load()
         guard let revision = try await store.save(credential, expecting: stored?.revision) else {
-            throw .storeFailed("somebody else wrote the credential at the same time")
+            throw .storeFailed("another process wrote the credential at the same time")
         }
         put(credential, revision: revision, isUnsaved: false, isNew: false)
         forgetFailures()

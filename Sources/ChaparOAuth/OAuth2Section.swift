@@ -160,7 +160,7 @@ extension OAuth2Event {
                 ]
             )
         case .adopted(let generation):
-            logger.debug("a stored credential was taken up", metadata: ["generation": .stringConvertible(generation)])
+            logger.debug("a stored credential is used", metadata: ["generation": .stringConvertible(generation)])
         case .refreshFailed(let error):
             logger.debug("an access token was not refreshed", metadata: ["code": "\(error.code)", "error": "\(error)"])
         case .credentialDropped: logger.warning("the platform refused the refresh token: log in again")

@@ -112,7 +112,7 @@ public final class PostgresStore: NotificationStore {
         }
         for weakness in weaknesses {
             logger.warning(
-                "the database is set up in a way that does harm",
+                "the database has harmful settings",
                 metadata: ["finding": "\(weakness.finding)", "fix": "\(weakness.fix)"]
             )
         }

@@ -130,7 +130,7 @@ struct APNsConversationTests {
         "", "a", "abc", "zz", "<9f8e>", "9f 8e", String(repeating: "a", count: 402), "ab/../cd", "ab\r\n",
     ]
 
-    @Test("What cannot be a token never leaves", arguments: badTokens)
+    @Test("A malformed token is refused without a request", arguments: badTokens)
     func malformedToken(token: String) async throws {
         let transport = ScriptedTransport()
         let outcome = try await APNsBackend.scripted(transport).send(.init(title: "x"), to: [recipient(token)])[0]

@@ -334,7 +334,7 @@ struct APNsHeadersTests {
         ]
     }()
 
-    @Test("What Apple would refuse is refused before acceptance, and never leaves", arguments: faults)
+    @Test("A message that Apple would refuse is refused before acceptance and not sent", arguments: faults)
     func fault(fault: Fault) async throws {
         let transport = ScriptedTransport()
         let backend = try APNsBackend.scripted(transport)
@@ -359,7 +359,7 @@ struct APNsHeadersTests {
         #expect(faults.contains { $0.detail.contains("Did you mean \"payload\"?") })
     }
 
-    @Test("What a silent push leaves out, and what only an extension shows, is warned of")
+    @Test("Fields that a silent push drops or that need an app extension give warnings")
     func warnings() throws {
         let backend = try APNsBackend.scripted(ScriptedTransport())
         let silent = backend.check(PushNotification(title: "x", badge: 1, isSilent: true), for: .token)

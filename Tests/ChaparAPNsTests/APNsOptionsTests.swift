@@ -234,7 +234,7 @@ struct APNsOptionsTests {
         #expect(only.options?.topic == bundleID, "the only topic of the certificate")
     }
 
-    @Test("What is wrong with a certificate is named")
+    @Test("The error of a wrong certificate names the fault")
     func certificateMistakes() throws {
         let identity = try Self.identity()
         let other = try Self.identity()

@@ -6,7 +6,7 @@ import Testing
 @testable import ChaparAPNs
 
 /// Source of the rows: specs, APNs section 6; Apple, "Handling notification responses from APNs".
-@Suite("What an answer of APNs means", .timeLimit(.minutes(1)))
+@Suite("Meaning of APNs answers", .timeLimit(.minutes(1)))
 struct APNsRejectionsTests {
     struct Row: Sendable, CustomStringConvertible {
         var status: Int
@@ -57,7 +57,7 @@ struct APNsRejectionsTests {
         Row(status: 503, reason: "ServiceUnavailable", kind: .platform, advice: .retry(after: nil)),
         Row(status: 503, reason: "Service Unavailable", kind: .platform, advice: .retry(after: nil)),
         Row(status: 503, reason: "Shutdown", kind: .platform, advice: .retry(after: nil)),
-        // Reasons nobody knows, by their status.
+        // Unknown reasons, by their status.
         Row(status: 400, reason: "AddedNextYear", kind: .message, advice: .never),
         Row(status: 403, reason: "AddedNextYear", kind: .account, advice: .parkBackend),
         Row(status: 410, reason: "AddedNextYear", kind: .token, advice: .never),

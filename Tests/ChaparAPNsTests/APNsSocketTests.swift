@@ -28,7 +28,7 @@ struct APNsSocketTests {
                 payloadLimit: 4096,
                 disturb: {
                     simulator.removeRules()
-                    // Apple's 200 says it all: what nobody can read comes from somebody in between.
+                    // Apple's 200 is decisive: an unreadable body comes from a proxy.
                     simulator.add(
                         FaultRule.trouble(try #require(FaultRule.Trouble(rawValue: $0.rawValue)), nonsense: .htmlPage)
                     )
@@ -165,7 +165,7 @@ struct APNsSocketTests {
         }
     }
 
-    @Test("What a middlebox answers touches no token, and blames the way")
+    @Test("A middlebox's answer is a refusal of the platform and invalidates no token")
     func middlebox() async throws {
         try await SocketHarness.run { harness in
             let page = Array("<html><body>Blocked</body></html>".utf8)
@@ -345,7 +345,7 @@ struct APNsSocketTests {
         }
     }
 
-    @Test("While nobody answers the door, messages are surely not sent, and one attempt is made at a time")
+    @Test("While no connection can be made, messages are certainly not sent, and one attempt is made at a time")
     func outage() async throws {
         try await SocketHarness.run(timeout: .seconds(1)) { harness in
             harness.simulator.add(FaultRule.refuseConnections(listener: .production))

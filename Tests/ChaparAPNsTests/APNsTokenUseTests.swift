@@ -32,7 +32,7 @@ struct APNsTokenUseTests {
         #expect(Self.use("liveactivity", ["event": "end"], activity: "42") == TokenUse(update, isLast: true))
     }
 
-    @Test("What fits no token of a device is given none")
+    @Test("A message that fits no token of a device gets no token")
     func none() {
         #expect(Self.use("liveactivity", ["event": "start"]) == nil)
         #expect(Self.use("liveactivity", ["event": "update"]) == nil)

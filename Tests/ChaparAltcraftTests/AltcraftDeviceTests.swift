@@ -196,7 +196,7 @@ struct AltcraftDeviceTests {
         }
     }
 
-    @Test("A payload that is not Altcraft's is nobody's, one without an id is code 451")
+    @Test("A payload that is not Altcraft's is ignored, one without an id is code 451")
     func payloads() async throws {
         try await Harness.run { harness in
             let other = try harness.mobile.platformID(in: ["aps": [:]])
@@ -212,7 +212,7 @@ struct AltcraftDeviceTests {
     ]
 
     @Test(
-        "Each request tells a refusal and a failure with its own number; only repeated ones are worth another try",
+        "A refusal and a failure of each request have their own numbers; only a failure may be retried",
         arguments: refusals
     )
     func numbers(action: AltcraftAction, refused: Int, failed: Int) async throws {
@@ -253,7 +253,7 @@ struct AltcraftDeviceTests {
     ]
 
     @Test(
-        "What is no HTTP answer has its own number, silence another, and a request that cannot be made a third",
+        "An invalid HTTP answer, no answer and a request that cannot be made have different numbers",
         arguments: failures
     )
     func noAnswer(cause: HTTPFailure.Cause, code: PushError.Code, number: Int) async throws {
@@ -386,7 +386,7 @@ struct AltcraftDeviceTests {
         (.custom, "ada", ["crm_id": "ada"], "custom crm_id/ada"),
     ]
 
-    @Test("An import makes the profile of somebody unknown, with the field that it is found by", arguments: imports)
+    @Test("An import makes the profile of an unknown user, with the field that it is found by", arguments: imports)
     func importsFirst(
         matching: AltcraftCampaignOptions.Matching,
         user: String,

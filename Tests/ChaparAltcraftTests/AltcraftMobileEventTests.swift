@@ -95,7 +95,7 @@ struct AltcraftMobileEventTests {
         ),
     ]
 
-    @Test("What the platform would refuse is named by its place, and sends no request", arguments: mistakes)
+    @Test("An event that the platform would refuse is an error with the field, without a request", arguments: mistakes)
     func wrong(event: CustomEvent, issues: [String]) async throws {
         try await Harness.run { harness in
             let found = harness.mobile.issues(in: event, of: .sample())

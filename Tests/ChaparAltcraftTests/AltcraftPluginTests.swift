@@ -179,7 +179,7 @@ struct AltcraftPluginTests {
         }
     }
 
-    @Test("What the gateway signs, the simulator's key accepts; another key's JWT it refuses")
+    @Test("The simulator accepts the gateway's JWT and refuses one of another key")
     func signed() async throws {
         let (ours, theirs) = (P256.Signing.PrivateKey(), P256.Signing.PrivateKey())
         for (key, isGood) in [(ours, true), (theirs, false)] {

@@ -9,7 +9,7 @@ import Testing
 @testable import ChaparAltcraft
 @testable import ChaparAltcraftSDK
 
-/// The SDK in its own words, over real sockets: what somebody who comes from there would write.
+/// The SDK in its own words, over real sockets: what a user of the SDK would write.
 @Suite("Altcraft: the SDK's words", .timeLimit(.minutes(1)))
 struct AltcraftSDKTests {
     /// What an app gives: a JWT that can be switched, and tokens that can be lost.

@@ -87,7 +87,7 @@ struct AltcraftSubscriptionTests {
         (["cats": [["name": "chess"]]], "category not found in resource"),
     ]
 
-    @Test("What only the platform knows comes back in its own words, and is not repeated", arguments: platformRefusals)
+    @Test("A refusal that only the platform can know keeps its text and is not repeated", arguments: platformRefusals)
     func platformRefuses(options: JSONObject, words: String) async throws {
         try await Harness.run { harness in
             let error = await failure { () async throws(PushError) in _ = try await harness.change(.subscribed, options)

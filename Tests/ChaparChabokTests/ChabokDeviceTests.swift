@@ -119,7 +119,7 @@ struct ChabokDeviceTests {
 
     // MARK: Repeats
 
-    @Test("What may be repeated is, with the platform's wish or a growing pause; what would count twice is not")
+    @Test("Safe calls are repeated after Retry-After or a growing pause; calls that would count twice are not")
     func repeats() async throws {
         try await Harness.run { harness in
             let users = harness.backend.users
@@ -393,7 +393,7 @@ struct ChabokDeviceTests {
         }
     }
 
-    @Test("What a gateway hears from an app becomes a report of the installation")
+    @Test("An app's report to the gateway becomes an event of the installation")
     func reports() async throws {
         try await Harness.run { harness in
             let events = try #require(harness.backend.events)
@@ -480,7 +480,7 @@ struct ChabokDeviceTests {
         await backend.shutdown(grace: .zero)
     }
 
-    @Test("What names a step of the path is asked of nobody", arguments: ["", ".", ".."])
+    @Test("An id that names a step of the path causes no request", arguments: ["", ".", ".."])
     func steps(word: String) async throws {
         let transport = ScriptedTransport()
         let options = ChabokOptions(appID: "shop", environment: .sandbox, accessToken: Secret("t"))

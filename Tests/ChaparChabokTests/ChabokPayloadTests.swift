@@ -132,7 +132,7 @@ struct ChabokPayloadTests {
         #expect(ChabokPayloadParser.parse(remote, actionIdentifier: identifier).url == url)
     }
 
-    @Test("Nothing that an app sends can end the parser")
+    @Test("No payload of an app stops the parser")
     func anything() throws {
         let documents = [
             #"{"message":{"notification":7,"data":[]},"aps":[1]}"#, #"{"aps":{"alert":{"title":{}}}}"#,
@@ -162,7 +162,7 @@ struct ChabokPayloadTests {
         (.response, 10, .foreground, true, true, false), (.response, 17, .terminated, true, true, false),
     ]
 
-    @Test("What counts as a click, and where to navigate, follows the system's version", arguments: clicks)
+    @Test("The system's version decides whether an action is a click and where to navigate", arguments: clicks)
     func classify(_ click: Click) {
         let verdict = ChabokClickClassifier.classify(click.origin, osMajor: click.os, appState: click.state)
         #expect(verdict.isClick == click.click)

@@ -61,7 +61,7 @@ struct ChabokPluginTests {
         ([("environment", "sandbox"), ("access_token", "x"), ("webhook_secret", "short")], ["webhook_secret"]),
     ]
 
-    @Test("What the app's devices show can be set, and is what answers to clicks say")
+    @Test("The configured display options are in the answers to clicks")
     func display() async throws {
         let base: [(String, ConfigNode.Value)] = [
             ("environment", .scalar("sandbox")), ("access_token", .scalar("x")),

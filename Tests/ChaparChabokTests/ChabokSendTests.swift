@@ -267,7 +267,7 @@ struct ChabokSendTests {
         }
     }
 
-    @Test("A host that nobody answers on was surely not sent to")
+    @Test("A host that refuses connections has certainly not got the message")
     func unreachable() async throws {
         let nowhere = HTTPBaseURL(HTTPEndpoint(host: "127.0.0.1", port: 1), path: "/api")
         // It tries again and again for as long as the deadline allows.

@@ -161,7 +161,7 @@ struct BreakerTests {
     }
 
     @Test(
-        "What outcomes tell of a backend",
+        "Outcomes and their signals about the backend",
         arguments: [
             (.accepted, .works), (.dead, .works), (.never, .works), (.retry, .fails(reason: "Unavailable")),
             (.slowRecipient, .works), (.slowBackend, .pause(.seconds(5), reason: "Quota")),
@@ -195,7 +195,7 @@ struct BreakerTests {
         #expect(breaker.record(signal, at: Self.at(now)) == .opened(until: Self.at(now + 1), reason: "Busy"))
     }
 
-    @Test("What Chapar itself refuses tells nothing of a backend")
+    @Test("Chapar's own refusals are no signal about the backend")
     func ownRefusals() {
         for reason in ["cancelled", "breaker_open", "bulkhead_full", "rate_limited", "no_token", "not_addressable"] {
             let outcome = DeliveryOutcome.refused(Refusal(.platform, reason: reason, advice: .retry(after: nil)))

@@ -50,7 +50,7 @@ struct BulkheadTests {
         #expect(bulkhead.inFlight == 0)
     }
 
-    @Test("What finds no room to wait is refused at once, with advice")
+    @Test("A send that finds no room to wait is refused at once, with advice")
     func full() async {
         let gate = Gate()
         let inner = ScriptedBackend(pause: { await gate.wait() })

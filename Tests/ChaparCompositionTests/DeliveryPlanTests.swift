@@ -63,7 +63,7 @@ struct DeliveryPlanTests {
         }
     }
 
-    @Test("What is usual again takes no part in the value")
+    @Test("Settings reset to their defaults do not change the value")
     func usual() {
         var plan = DeliveryPlan.firstOf("ios").retrying(Self.policy).onUnknown(.wait, waiting: .seconds(5))
         (plan.retry, plan.unknownWait, plan.onUnknown) = (nil, DeliveryPlan.defaultUnknownWait, nil)

@@ -52,7 +52,7 @@ struct TokenBucketTests {
         #expect(bucket.reserve(1, at: Self.start.addingTimeInterval(-99)).granted == 1)
     }
 
-    @Test("What is given back can be taken again, within the bucket")
+    @Test("Returned permits can be taken again, up to the bucket's size")
     func givesBack() {
         var bucket = TokenBucket(Pacing(perSecond: 100), at: Self.start)
         #expect(bucket.reserve(10, at: Self.start).granted == 10)
@@ -62,7 +62,7 @@ struct TokenBucketTests {
         #expect(bucket.reserve(1000, at: Self.start).granted == 10)
     }
 
-    @Test("What was taken long before it is used does not fill the bucket a second time")
+    @Test("Permits taken long before their use do not fill the bucket a second time")
     func usedLate() {
         var bucket = TokenBucket(Pacing(perSecond: 100, burst: .seconds(10)), at: Self.start)
         #expect(bucket.reserve(512, at: Self.start).granted == 512)

@@ -48,7 +48,7 @@ struct PlanInterpreterTests {
         }
     }
 
-    @Test("The suite speaks of every answer under every rule, and its names tell cases apart")
+    @Test("The suite covers every answer under every rule, and its names are unique")
     func completeness() {
         let cases = PlanCases.all
         #expect(Set(cases.map(\.name)).count == cases.count)
@@ -147,7 +147,7 @@ struct PlanInterpreterTests {
         #expect(backend.calls.count == 5)
     }
 
-    @Test("Cancelling a send that waits reports everyone as things stand")
+    @Test("Cancelling a send that waits reports the last outcome of each recipient")
     func cancellation() async {
         let time = ManualTime()
         let backend = ScriptedBackend { _ in PlanAnswer.retryLater.outcome }
@@ -159,7 +159,7 @@ struct PlanInterpreterTests {
         #expect(time.sleeping == 0)
     }
 
-    @Test("A shutdown ends the waits of a send, and later sends reach nobody")
+    @Test("A shutdown ends the waits of a send, and later sends reach no recipient")
     func shutdown() async {
         let time = ManualTime()
         let backend = ScriptedBackend { _ in PlanAnswer.retryLater.outcome }

@@ -219,7 +219,7 @@ struct WrapperTests {
         }
     }
 
-    @Test("What a backend cannot do, no wrapper pretends")
+    @Test("A wrapper has no ability that its backend lacks")
     func inabilities() {
         let plain = ScriptedBackend()
         let wrapped: [any PushBackend] = [

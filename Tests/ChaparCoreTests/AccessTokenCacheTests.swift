@@ -133,7 +133,7 @@ struct AccessTokenCacheTests {
         _ = await impatient.result
     }
 
-    @Test("A token is renewed ahead of its end by one fetch that nobody waits for")
+    @Test("A token is renewed ahead of its end by one fetch in the background")
     func renewsAhead() async throws {
         let endpoint = Endpoint()
         let cache = endpoint.cache(renewAhead: .seconds(300))
@@ -186,7 +186,7 @@ struct AccessTokenCacheTests {
     // MARK: Repetition
 
     @Test(
-        "One odd answer reaches nobody where a fetch is repeated, the first token's and that after a refusal",
+        "One odd answer reaches no caller where a fetch is repeated, the first token's and that after a refusal",
         arguments: [PushError.Code.unavailable, .badAnswer, .rateLimited]
     )
     func repeats(code: PushError.Code) async throws {

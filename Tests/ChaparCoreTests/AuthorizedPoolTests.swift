@@ -33,7 +33,7 @@ struct AuthorizedPoolTests {
     }
 
     @Test(
-        "What keeps a credential away for now pauses the backend, for as long as it names",
+        "A temporary failure to get a credential pauses the backend for the named time",
         arguments: [
             PushError(.unavailable, "the token service answered 503", retryAfter: .seconds(30)),
             PushError(.rateLimited, "the token service answered 429", retryAfter: .seconds(30)),

@@ -65,7 +65,7 @@ struct ClosureAuthStrategyTests {
         #expect(source.calls.withLock { $0 } == 0)
     }
 
-    @Test("What a closure throws shows nothing, unless it is a PushError")
+    @Test("An error thrown by a closure is not shown, unless it is a PushError")
     func failure() async throws {
         struct Leak: Error { let token = "PLANTED" }
         let strategy = ClosureAuthStrategy(for: Self.address) { throw Leak() }

@@ -294,7 +294,7 @@ struct ConfigurationTests {
     }
 
     @Test(
-        "What a backend of an app announces names the device by its key",
+        "The notice of an app's backend names the device by its key",
         arguments: [("shop", "shop/phone-1"), (nil, "phone-1")]
     )
     func announcedDevice(app: String?, device: String) throws {

@@ -219,7 +219,7 @@ struct CredentialTests {
         Lost("JSON", #"{"private_key": "x"}"#, "is JSON, not a PEM key", "service_account_file"),
     ]
 
-    @Test("What is lost or is something else is named, without a piece of it", arguments: lostKeys)
+    @Test("The error names a missing or wrong kind of key without quoting it", arguments: lostKeys)
     func lostKey(lost: Lost) {
         let error = #expect(throws: CredentialMistake.self) {
             try PEMReader.privateKey(in: try CredentialText.text(of: lost.file))
@@ -254,7 +254,7 @@ struct CredentialTests {
         Lost("nothing", "", "is empty"), Lost("something else", "hunter2", "is not a PEM certificate"),
     ]
 
-    @Test("What is no certificate is named", arguments: lostCertificates)
+    @Test("The error names the kind of a file that is no certificate", arguments: lostCertificates)
     func lostCertificate(lost: Lost) {
         let error = #expect(throws: CredentialMistake.self) {
             try PEMReader.certificates(in: try CredentialText.text(of: lost.file))
@@ -306,7 +306,7 @@ struct CredentialTests {
         Lost("a comma too many", Sample.swap(account, "demo\"", "demo\","), "is not JSON from byte"),
     ]
 
-    @Test("What is no key file is named, without a piece of it", arguments: lostObjects)
+    @Test("The error names the fault of a wrong key file without quoting it", arguments: lostObjects)
     func lostObject(lost: Lost) {
         let error = #expect(throws: CredentialMistake.self) {
             try CredentialJSON.object(in: try CredentialText.text(of: lost.file))

@@ -19,7 +19,7 @@ struct ModelTests {
     }
 
     @Test(
-        "What is no time is none",
+        "A text that is no RFC 3339 time is not parsed",
         arguments: [
             "2027-01-05", "2027-13-05T09:00:00Z", "2027-02-29T09:00:00Z", "2027-01-05T24:00:00Z", "2027-01-05T09:00:00",
             "2027-01-05T09:00:00.Z", "2027-01-05 09:00:00Z", "2027-01-05T09:00:00+0330", "", "0000-12-31T23:59:59Z",
@@ -30,7 +30,7 @@ struct ModelTests {
         #expect(RFC3339.parse(text) == nil)
     }
 
-    @Test("What is written is read back, over four centuries")
+    @Test("Written times are read back, over four centuries")
     func timesRoundTrip() {
         for day in stride(from: -60_000, through: 90_000, by: 97) {
             let time = Date(timeIntervalSince1970: Double(day) * 86_400 + 45_296.789)
@@ -167,7 +167,7 @@ struct ModelTests {
     }
 
     @Test(
-        "What is no plain address is none",
+        "A URL that is no plain address gives no endpoint",
         arguments: [
             "api.push.apple.com", "ftp://x", "https://", "https://x:0", "https://x:y", "https://a/b", "https://u@h",
         ]

@@ -43,7 +43,7 @@ struct PlatformPayloadTests {
         #expect(painted.overrides["paint"] == ["coat": ["color": "green", "finish": "matt"]])
     }
 
-    @Test("What the platform would refuse is an error that names the field, once")
+    @Test("A value that the platform would refuse is one error that names the field")
     func refusal() {
         let error = #expect(throws: PayloadError.self) {
             try PushNotification().with(Paint(color: "red"), Paint(name: "finish", color: "matt"))

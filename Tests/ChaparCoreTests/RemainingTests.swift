@@ -2,7 +2,7 @@ import Foundation
 import ChaparCore
 import Testing
 
-@Suite("What is left of a message's time to live")
+@Suite("The rest of a message's time to live")
 struct RemainingTests {
     static let cases: [(PushRequest.Expiration?, Duration?, PushRequest.Remaining)] = [
         (nil, nil, .platformDefault), (nil, .seconds(60), .seconds(60)), (nil, .milliseconds(1), .seconds(1)),

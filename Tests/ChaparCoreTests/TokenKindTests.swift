@@ -22,7 +22,7 @@ struct TokenKindTests {
     }
 
     @Test(
-        "What is no kind is none",
+        "A text that names no kind of token is not parsed",
         arguments: [
             "ios-apns/", "ios-apns/phone", "ios-apns/voip/", "ios-apns/voip/x", "ios-apns/live_activity_update",
             "ios-apns/live_activity_update/", "ios-apns/live_activity_update/a b", "ios-apns/live_activity_start/a/b",

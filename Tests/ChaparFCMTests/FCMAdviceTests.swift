@@ -10,7 +10,7 @@ import Testing
 ///
 /// Sources: Firebase, "Best practices for FCM registration management" and "Best practices when sending FCM messages at
 /// scale", read 2026-11.
-@Suite("What Google advises large senders", .timeLimit(.minutes(1)))
+@Suite("Google's advice for large senders", .timeLimit(.minutes(1)))
 struct FCMAdviceTests {
     private static let now = Date(timeIntervalSince1970: 1_767_225_600)
 

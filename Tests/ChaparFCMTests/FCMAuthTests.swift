@@ -123,7 +123,7 @@ struct FCMAuthTests {
     }
 
     @Test(
-        "One odd answer of the token endpoint fails nobody",
+        "One odd answer of the token endpoint fails no message",
         arguments: [FaultAnswer(500), FaultAnswer(200, body: Array("<html></html>".utf8))]
     )
     func oddAnswer(answer: FaultAnswer) async throws {

@@ -18,7 +18,7 @@ struct FCMMessageNameTests {
     func found(body: String, id: String) { #expect(FCMMessageName.id(in: Array(body.utf8)) == id) }
 
     @Test(
-        "What is no such answer has none",
+        "Any other answer has no id",
         arguments: [
             "", "{}", "{", #"{"name":"projects/p/messages/"}"#, #"{"name":"7"}"#, #"{"name":7}"#, #"{"name":"a/b"#,
             #"{"name":"a/b"} x"#, "<html>",

@@ -374,7 +374,7 @@ struct FCMPayloadTests {
         ),
     ]
 
-    @Test("What Google would refuse is found before, and never sent", arguments: faults)
+    @Test("A message that Google would refuse is found by the check and not sent", arguments: faults)
     func fault(row: Fault) async throws {
         let transport = ScriptedTransport { _ in .success(.fcmAccepted) }
         let backend = try FCMBackend.scripted(transport)
@@ -411,7 +411,7 @@ struct FCMPayloadTests {
         (PushNotification(title: "A", collapseID: String(repeating: "c", count: 65)), ["bad_collapse_id"]),
     ]
 
-    @Test("What FCM would drop or change silently is told", arguments: warnings)
+    @Test("Fields that FCM would silently drop or change give warnings", arguments: warnings)
     func warns(notification: PushNotification, codes: [String]) throws {
         let check = try FCMBackend.scripted(ScriptedTransport()).check(notification, for: .token)
         #expect(check.faults.isEmpty)
@@ -442,7 +442,7 @@ struct FCMPayloadTests {
         (.token(DeviceToken("aa", service: .iOSAPNs)), "unsupported_recipient"),
     ]
 
-    @Test("What FCM cannot address is refused without Google", arguments: targets)
+    @Test("A recipient that FCM cannot address is refused without a request", arguments: targets)
     func target(recipient: Recipient, reason: String) async throws {
         let transport = ScriptedTransport { _ in .success(.fcmAccepted) }
         let outcome = await (try FCMBackend.scripted(transport)).send(PushNotification(title: "A"), to: [recipient])[0]
@@ -537,7 +537,7 @@ struct FCMPayloadTests {
         }
     }
 
-    @Test("What iOS would drop is told where it stands")
+    @Test("A field that iOS would drop gives a warning with its place")
     func dropped() throws {
         let overrides = FCMOverrides(["apns": ["payload": ["aps": ["content_available": 1]]]])
         #expect(overrides.warnings.map(\.pointer) == ["#/overrides/fcm/apns/payload/aps/content_available"])

@@ -9,7 +9,7 @@ import Testing
 /// Every row of the error table, as the simulator's own bodies bring it over a real socket.
 ///
 /// Source: specs, FCM, section 5, after Firebase's "FCM error codes", read 2026-08.
-@Suite("What Google's errors mean", .serialized, .timeLimit(.minutes(1)))
+@Suite("Meaning of Google's errors", .serialized, .timeLimit(.minutes(1)))
 struct FCMRejectionsTests {
     struct Row: Sendable, CustomTestStringConvertible {
         var status: Int
@@ -140,7 +140,7 @@ struct FCMRejectionsTests {
 
     static let pages: [(Int, String)] = [(404, "foreign_answer"), (403, "foreign_answer"), (200, "foreign_answer")]
 
-    @Test("A page of HTML is nobody's verdict on a token", arguments: pages)
+    @Test("A page of HTML says nothing about a token", arguments: pages)
     func foreign(status: Int, reason: String) async throws {
         try await SocketHarness.run { harness in
             await harness.warmUp()
@@ -155,7 +155,7 @@ struct FCMRejectionsTests {
         }
     }
 
-    @Test("When a front end loses the answer nobody knows what became of the message", arguments: [502, 504])
+    @Test("When a front end loses the answer, the outcome of the message is unknown", arguments: [502, 504])
     func frontEnd(status: Int) async throws {
         try await SocketHarness.run { harness in
             await harness.warmUp()

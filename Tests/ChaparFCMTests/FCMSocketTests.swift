@@ -187,7 +187,7 @@ struct FCMSocketTests {
         }
     }
 
-    @Test("Silence ends with the deadline, and nobody knows what became of the message")
+    @Test("Silence ends with the deadline, and the outcome of the message is unknown")
     func silence() async throws {
         // Long enough for two handshakes and an access token on a busy machine.
         try await SocketHarness.run(timeout: .seconds(4)) { harness in
@@ -197,7 +197,7 @@ struct FCMSocketTests {
         }
     }
 
-    @Test("A certificate that nobody trusts parks the worker before a token is fetched")
+    @Test("An untrusted certificate parks the worker before a token is fetched")
     func untrusted() async throws {
         try await SocketHarness.run(trusts: false) { harness in
             let refusal = try #require(await harness.send().refusal)

@@ -147,7 +147,7 @@ struct PushTests {
         (#"{"tokens":["a"],"platform":2,"message":"m","collapse_key":5}"#, "wrong_value: collapse_key: ", 0),
     ]
 
-    @Test("What cannot be sent is a log entry, and the rest goes out", arguments: failures)
+    @Test("A notification that cannot be sent is a log entry, and the others are sent", arguments: failures)
     func logs(entry: String, code: String, sent: Int) async throws {
         let door = Door()
         let own = entry.dropLast() + #","notif_id":"n1"}"#

@@ -25,7 +25,7 @@ struct HMSBatchTests {
         }
     }
 
-    @Test("What differs in content, end or language goes out alone")
+    @Test("Messages that differ in content, expiration or language are not sent in one batch")
     func keepsApart() async throws {
         try await Harness.run { harness in
             let recipients = harness.register(0..<6)
@@ -53,7 +53,7 @@ struct HMSBatchTests {
         }
     }
 
-    @Test("A partial success accepts those not listed and refuses those listed, and sends nobody the message twice")
+    @Test("A partial success accepts those not listed and refuses those listed; no recipient gets it twice")
     func partial() async throws {
         try await Harness.run { harness in
             let good = harness.register(0..<4)
@@ -210,9 +210,9 @@ struct HMSBatchTests {
         #expect(knownGood.token(at: start.addingTimeInterval(86_400)) == nil)
     }
 
-    // MARK: What never leaves
+    // MARK: Unusual tokens
 
-    @Test("A text that cannot be a token never leaves, and its neighbours do", arguments: ["", "a b", "tab\t", "ترکی"])
+    @Test("A malformed token is not sent; the others of its batch are", arguments: ["", "a b", "tab\t", "ترکی"])
     func malformed(token: String) async throws {
         try await Harness.run { harness in
             let outcomes = await harness.send(harness.register(0..<1) + [android(token)])

@@ -35,7 +35,7 @@ struct HMSCodeTests {
         Row(code: "80300037", kind: .account, advice: .parkBackend),
         Row(code: "80600003", kind: .platform, advice: .retry(after: nil)),
         Row(code: "81000001", kind: .platform, advice: .retry(after: nil)),
-        // Codes that nobody knows, by their family.
+        // Unknown codes, by their family.
         Row(code: "80109999", kind: .message, advice: .never),
         Row(code: "80209999", kind: .account, advice: .parkBackend),
         Row(code: "80309999", kind: .account, advice: .parkBackend),

@@ -104,7 +104,7 @@ struct HMSConformanceTests {
         #expect(try await provider.token() == nil)
     }
 
-    @Test("Deleting asks the app, and a provider that nobody told how says so")
+    @Test("Deleting asks the app, and a provider without a way to do it says so")
     func deletes() async throws {
         let token = DeviceToken("IQAAAACy0sampleA", service: .androidHuawei)
         try await confirmation { asked in

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ChaparHMS
 
-@Suite("What breaks on the way is told apart from a refusal", .timeLimit(.minutes(1)))
+@Suite("Failures of the connection are distinguished from refusals", .timeLimit(.minutes(1)))
 struct HMSConnectionTests {
     @Test("A connection that ends after the request is unknown, and the message replaces itself when sent again")
     func lostAnswer() async throws {
@@ -62,7 +62,7 @@ struct HMSConnectionTests {
         }
     }
 
-    @Test("A certificate that nobody vouches for parks the backend")
+    @Test("An untrusted certificate parks the backend")
     func certificate() async throws {
         var configuration = HMSSimulatorConfiguration()
         configuration.serverCertificate = .wrongHost
@@ -80,7 +80,7 @@ struct HMSConnectionTests {
         }
     }
 
-    @Test("A dry run is checked by Huawei and reaches nobody")
+    @Test("A dry run is checked by Huawei and reaches no device")
     func dryRun() async throws {
         try await Harness.run { harness in
             var notification = PushNotification(title: "Parcel", body: "b")

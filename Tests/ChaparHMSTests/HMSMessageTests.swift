@@ -67,7 +67,7 @@ struct HMSMessageTests {
         ("app://orders", ["type": 1, "intent": "app://orders"]),
     ]
 
-    @Test("What a tap opens", arguments: taps)
+    @Test("Click actions", arguments: taps)
     func clickAction(url: String?, expected: JSONValue) async throws {
         let message = try await Self.message(PushNotification(title: "t", body: "b", clickURL: url))
         #expect(message["android"]?["notification"]?["click_action"] == expected)
@@ -258,7 +258,7 @@ struct HMSMessageTests {
         ),
     ]
 
-    @Test("What Huawei would refuse is found before, with its place", arguments: faults)
+    @Test("A field that Huawei would refuse is found by the check, with its place", arguments: faults)
     func finds(fault: Fault) throws {
         let options = HMSOptions(credential: .client(id: "1", secret: Secret("s")), api: .v1(appID: "1"))
         var notification = PushNotification(title: "t", body: "b", clickURL: "https://a.example")
@@ -289,7 +289,7 @@ struct HMSMessageTests {
         #expect(!isFine(String(repeating: "س", count: room / 2 + 1)))
     }
 
-    @Test("What Huawei would drop is told")
+    @Test("Fields that Huawei would drop give warnings")
     func warnings() {
         let options = HMSOptions(credential: .client(id: "1", secret: Secret("s")), api: .v1(appID: "1"))
         func codes(_ notification: PushNotification) -> [String] {

@@ -78,7 +78,7 @@ struct HMSReceiptTests {
         #expect(try reader.receipts(in: Self.callback(Self.older, nonce: "n-2")).count == 1)
     }
 
-    @Test("What is remembered of callbacks is forgotten with their time, and is bounded")
+    @Test("The memory of callbacks is bounded, and cleared when their time is over")
     func memory() {
         let memory = HMSNonces(life: 600, capacity: 100)
         for number in 0..<1_000 {

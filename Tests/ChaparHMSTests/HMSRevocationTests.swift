@@ -114,7 +114,7 @@ struct HMSRevocationTests {
         }
     }
 
-    // MARK: What is refused
+    // MARK: Refusals
 
     /// The answers of the page, as errors of the call.
     static let codes: [(code: String, error: PushError.Code)] = [
@@ -150,7 +150,7 @@ struct HMSRevocationTests {
         }
     }
 
-    @Test("What is no id of v3, another service's token and too many tokens send no request")
+    @Test("A malformed id, another service's token and too many tokens are refused without a request")
     func faults() async throws {
         try await Self.run { harness in
             let revocation = try #require(harness.backend.revocation)

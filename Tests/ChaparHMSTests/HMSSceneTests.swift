@@ -66,7 +66,7 @@ struct HMSSceneTests {
         }
     }
 
-    @Test("What is missing is filled in: a title alone, no category, a web address, a silent message")
+    @Test("Missing fields get defaults: a title alone, no category, a web address, a silent message")
     func defaults() async throws {
         try await run({ $0.defaultCategory = "WORK" }) { harness, recipients in
             _ = await harness.backend.send(
@@ -135,7 +135,7 @@ struct HMSSceneTests {
         }
     }
 
-    @Test("When all tokens are refused the reasons decide: nobody is buried for a lack of right")
+    @Test("When all tokens are refused the reasons decide: a missing right invalidates no token")
     func allRefused() async throws {
         try await run { harness, _ in
             harness.simulator.setDevice(
@@ -151,7 +151,7 @@ struct HMSSceneTests {
     }
 
     /// Huawei's page on answers, code 80300007, reason 10.
-    @Test("An alert of a category that is spoken is refused for its push type, and buries nobody")
+    @Test("An alert of a category that is spoken is refused for its push type, and invalidates no token")
     func spoken() async throws {
         try await run { harness, recipients in
             var notification = Self.sample
@@ -202,7 +202,7 @@ struct HMSSceneTests {
         (PushNotification(title: "T", data: ["x": .string(String(repeating: "x", count: 4096))]), "payload_too_large"),
     ]
 
-    @Test("What Huawei would refuse is found before acceptance and before sending", arguments: faults)
+    @Test("A message that Huawei would refuse is found before acceptance and before sending", arguments: faults)
     func checks(notification: PushNotification, code: String) async throws {
         try await run { harness, recipients in
             #expect(harness.backend.check(notification, for: .token).faults.first?.code == code)

@@ -125,7 +125,7 @@ struct HMSTopicTests {
         }
     }
 
-    @Test("A text that is neither never leaves", arguments: ["", "two words", "'a' in topics)", "ترکی"])
+    @Test("A malformed topic or condition is not sent", arguments: ["", "two words", "'a' in topics)", "ترکی"])
     func badTopics(name: String) async throws {
         try await Harness.run { harness in
             #expect(await harness.send([.topic(name)])[0].refusal?.reason == "bad_topic")

@@ -80,7 +80,7 @@ struct ConnectTests {
         }
     }
 
-    @Test("A refused connection is tried again with a backoff that all callers share, until somebody listens")
+    @Test("A refused connection is tried again with a backoff that all callers share, until a server listens")
     func refusedThenUp() async throws {
         let port = try await PeerProcess.freePort()
         let change: (inout HTTPPoolConfiguration) -> Void = {

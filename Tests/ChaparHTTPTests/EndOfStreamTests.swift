@@ -233,7 +233,7 @@ struct EndOfStreamTests {
         }
     }
 
-    @Test("A peer that breaks the framing loses the connection, and nobody hangs")
+    @Test("A peer that breaks the framing loses the connection, and no call hangs")
     func brokenFraming() async throws {
         let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in
             guard case .request(let id) = event else { return }

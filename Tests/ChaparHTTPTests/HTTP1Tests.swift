@@ -48,7 +48,7 @@ struct HTTP1Tests {
         try await server.stop()
     }
 
-    @Test("Nobody listens: calls whose deadline comes before the next attempt fail as surely not processed")
+    @Test("No server listens: calls whose deadline comes before the next attempt fail as surely not processed")
     func refused() async throws {
         let port = try await PeerProcess.freePort()
         let endpoint = HTTPEndpoint(scheme: .http, host: "127.0.0.1", port: port)

@@ -72,7 +72,7 @@ struct PolicyTests {
         }
     }
 
-    @Test("A connection that the policy retires ends in peace and is replaced; answers so far are kept")
+    @Test("A connection that the policy retires is closed in order and replaced; earlier answers are kept")
     func retire() async throws {
         let policy = Policy(retiring: 403)
         let script: @Sendable (ServerConnection, ServerEvent) -> Void = { connection, event in

@@ -62,7 +62,7 @@ struct IDPushBackendTests {
         }
     }
 
-    @Test("Tags and registrations never opt anybody in")
+    @Test("Tags and registrations never opt a user in")
     func noOptIn() async throws {
         try await Harness.run { harness in
             let backend = harness.idPush
@@ -147,7 +147,7 @@ struct IDPushBackendTests {
         }
     }
 
-    @Test("What one process registered, the next one knows")
+    @Test("A registration of one process is known to the next one")
     func restart() async throws {
         let state = MemoryState()
         try await Harness.run(state: state) { harness in

@@ -67,7 +67,7 @@ struct IDPushFacadeTests {
         }
     }
 
-    @Test("What cannot be sent calls back once, at once, and is printed")
+    @Test("An action that cannot be sent calls back once, immediately, and is printed")
     func validation() async throws {
         try await OneSignalBench.run { harness in
             let printed = Recorder<String>()

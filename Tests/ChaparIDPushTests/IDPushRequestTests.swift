@@ -108,7 +108,7 @@ struct IDPushRequestTests {
         #expect(request.path == "device/edit/..%2Fadmin%3Fx%3D1%23")
     }
 
-    @Test("What an action lacks is said before anything is sent", arguments: ["", " ", "\n\t "])
+    @Test("A missing parameter of an action is an error before any request", arguments: ["", " ", "\n\t "])
     func lacks(token: String) {
         #expect(throws: IDPushActionError.missingDeviceToken) { try request(.addDevice(token: token)) }
         for action in [IDPushAction.subscribe, .unsubscribe, .setTags(tags: [:]), .editDevice(parameters: [:])] {

@@ -183,7 +183,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    @Test("Somebody who opted out stays out when IDPush has to add the device again")
+    @Test("A user who opted out stays out when IDPush has to add the device again")
     func addedAgain() async throws {
         try await run(.idPush) { harness, backend in
             let devices = try #require(backend.devices)
@@ -203,7 +203,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    @Test("A log-out leaves the device to nobody, a log-in moves it", arguments: Way.allCases)
+    @Test("A log-out leaves the device without a user, a log-in moves it", arguments: Way.allCases)
     func switchesUser(way: Way) async throws {
         try await run(way) { harness, backend in
             let devices = try #require(backend.devices)
@@ -259,7 +259,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    @Test("What OneSignal has no field for is no reason to write", arguments: Way.allCases)
+    @Test("A change without a field of OneSignal causes no request", arguments: Way.allCases)
     func ignoresOthers(way: Way) async throws {
         try await run(way) { harness, backend in
             var device = DeviceRecord.sample()
@@ -378,7 +378,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    @Test("Where nobody knows how a device stands, tags leave that as it is")
+    @Test("Where the state of a device is unknown, tags leave it as it is")
     func unknownStanding() async throws {
         try await run(.idPush) { harness, backend in
             let id = try await #require(backend.devices).register(.sample())
@@ -415,7 +415,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    @Test("What follows an addition and fails is tried again alone")
+    @Test("When the edit after an addition fails, only the edit is repeated")
     func halfRegistered() async throws {
         try await run(.idPush) { harness, backend in
             let devices = try #require(backend.devices)
@@ -432,7 +432,7 @@ struct OneSignalStandingTests {
         }
     }
 
-    // MARK: Answers that nobody can read
+    // MARK: Unreadable answers
 
     static let unreadable: [[UInt8]] = [
         [], Array("<html><body>504</body></html>".utf8), Array(#"{"subscriptions":[{"id":"#.utf8), Array("[]".utf8),
@@ -440,7 +440,7 @@ struct OneSignalStandingTests {
         Array(String(repeating: "[", count: 5000).utf8), [0xFF, 0xFE, 0x00],
     ]
 
-    @Test("An answer that nobody can read registers nothing and has a type", arguments: Way.allCases)
+    @Test("An unreadable answer registers nothing and has a type", arguments: Way.allCases)
     func unreadableRegistration(way: Way) async throws {
         try await run(way) { harness, backend in
             for body in Self.unreadable {
@@ -459,7 +459,7 @@ struct OneSignalStandingTests {
     }
 
     @Test(
-        "An answer that nobody can read is no status, no message and no cancellation",
+        "An unreadable answer is no status, no message and no cancellation",
         arguments: [Way.users, .players]
     )
     func unreadableLooks(way: Way) async throws {

@@ -11,7 +11,7 @@ struct HostileTextTests {
         ("\u{2066}x\u{2069}\u{200F}\u{61C}", #"\u2066x\u2069\u200f\u061c"#), ("\u{2028}\u{FEFF}", #"\u2028\ufeff"#),
     ]
 
-    @Test("What terminals obey and people do not see is written out in a line of a log", arguments: lines)
+    @Test("Invisible control characters are escaped in a line of a log", arguments: lines)
     func invisible(text: String, shown: String) throws {
         #expect(text.withoutInvisibleControls == shown)
         let json = JSONValue.string(text).text.withoutInvisibleControls

@@ -4,7 +4,7 @@ import Testing
 @Suite("JSON", .timeLimit(.minutes(1)))
 struct JSONTests {
     @Test(
-        "What is written is read back as it was",
+        "A written value is read back unchanged",
         arguments: [
             #"null"#, #"true"#, #"[]"#, #"{}"#, #"-0.5"#, #"9223372036854775807"#, #"[1,2,[3,{"a":null}]]"#,
             #"{"aps":{"alert":{"title":"سلام \"x\"","body":"a\\b\n\t"}},"n":[1,-2,0.25]}"#, #""a/b""#,
@@ -26,7 +26,7 @@ struct JSONTests {
     }
 
     @Test(
-        "What RFC 8259 does not allow is an error that names the place",
+        "A text that RFC 8259 does not allow is an error that names the place",
         arguments: [
             ("", 0), ("{", 1), ("[1,]", 3), (#"{"a" 1}"#, 5), ("01", 1), ("1.", 2), ("-", 1), ("tru", 0), ("[1 2]", 3),
             (#""\x""#, 2), ("\"a\nb\"", 2), (#""\ud800""#, 7), ("1 1", 2), (#"{"a":1,"a":2}"#, 11), ("\"abc", 4),
@@ -53,7 +53,7 @@ struct JSONTests {
         #expect(throws: JSONSyntaxError.self) { try JSONValue(parsing: deep(JSONScanner.maximumDepth + 1)) }
     }
 
-    @Test("What is passed over may nest as deep as it likes, and is checked all the same")
+    @Test("A skipped value may nest to any depth, and its syntax is checked")
     func skipping() throws {
         func skip(_ text: String) throws(JSONSyntaxError) {
             try JSONScanner.scan(Array(text.utf8)) { (scanner) throws(JSONSyntaxError) in try scanner.skip() }

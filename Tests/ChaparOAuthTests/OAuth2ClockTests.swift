@@ -9,7 +9,7 @@ import Testing
 /// Sections 14 and 17 of specs/oauth2-refresh.md: clocks that disagree, and refusals with another status than 401.
 @Suite("OAuth 2 refresh: clocks and other refusals", .timeLimit(.minutes(1)))
 struct OAuth2ClockTests {
-    @Test("A stored token from the future has a life that nobody knows: it is used until it is refused")
+    @Test("A stored token from the future has an unknown lifetime: it is used until it is refused")
     func future() async throws {
         try await OAuth2Harness.run { harness in
             harness.store.replace(harness.server.issue(at: harness.clock.now.addingTimeInterval(120)))

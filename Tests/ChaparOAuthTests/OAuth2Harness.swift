@@ -161,7 +161,7 @@ final class RecordingHooks: OAuth2Hooks {
     func shouldDropCredential(_ error: OAuth2Error) async { notices.add("log out") }
 }
 
-/// A store on a disk that may be full, and that somebody else may write to just before.
+/// A store on a disk that may be full, and that another process may write to just before.
 final class FullDisk: Sendable {
     let isFull = Mutex(false)
     /// Run once, when the next credential is about to be saved.

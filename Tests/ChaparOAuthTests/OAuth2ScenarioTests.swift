@@ -117,7 +117,7 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    @Test("A refused refresh token fails all who wait, empties the store, and asks nobody again")
+    @Test("A refused refresh token fails all who wait, empties the store, and is not sent again")
     func refusal() async throws {
         try await OAuth2Harness.run { harness in
             harness.server.revokeAccessTokens()
@@ -231,7 +231,7 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    @Test("Who gives up waiting takes nobody along", arguments: [1, 100])
+    @Test("A caller that stops waiting ends no other caller's wait", arguments: [1, 100])
     func cancellation(cancelled: Int) async throws {
         try await OAuth2Harness.run { harness in
             harness.server.revokeAccessTokens()
@@ -329,7 +329,7 @@ struct OAuth2ScenarioTests {
         }
     }
 
-    @Test("What another process stored is taken up without asking the token endpoint")
+    @Test("A token stored by another process is used without asking the token endpoint")
     func adoption() async throws {
         try await OAuth2Harness.run { harness in
             _ = await harness.ask()

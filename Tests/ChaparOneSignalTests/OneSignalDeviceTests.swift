@@ -50,7 +50,7 @@ struct OneSignalDeviceTests {
         }
     }
 
-    @Test("Nobody is opted in by registering again or by tags", arguments: models)
+    @Test("Registering again and tags opt no user in", arguments: models)
     func noOptIn(model: OneSignalOptions.DeviceAPI) async throws {
         try await run(model) { harness, backend in
             let devices = try #require(backend.devices)
@@ -311,7 +311,7 @@ struct OneSignalDeviceTests {
         }
     }
 
-    @Test("What a recipient cannot say is made directly")
+    @Test("Messages that no recipient can express are created directly")
     func direct() async throws {
         var rules = OneSignalSimulator.Rules.lenient
         rules.segments = ["VIP": TagFilter(all: ["vip"])]

@@ -29,7 +29,7 @@ struct OneSignalNoticeTests {
         }
     }
 
-    @Test("A platform that refuses nearly everybody is announced, and nobody is written off")
+    @Test("A platform that refuses nearly all recipients is announced, and no device is left out")
     func massRefusal() async throws {
         try await Harness.run { harness in
             let devices = try #require(harness.oneSignal.devices)

@@ -130,7 +130,7 @@ struct OneSignalPayloadTests {
         (PushNotification(title: "T", overrides: ["onesignal": ["priority": 7]]), "bad_priority"),
     ]
 
-    @Test("What OneSignal would refuse is found before sending", arguments: faults)
+    @Test("A message that OneSignal would refuse is found before sending", arguments: faults)
     func findsFault(notification: PushNotification, code: String) {
         #expect(OneSignalCheck.faults(notification).map(\.code) == [code])
     }

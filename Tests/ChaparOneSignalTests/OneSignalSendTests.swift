@@ -89,7 +89,7 @@ struct OneSignalSendTests {
         }
     }
 
-    @Test("An app that refuses everybody loses nobody, and says so")
+    @Test("An app that refuses all recipients loses no device, and is announced")
     func wrongApp() async throws {
         try await Harness.run { harness in
             let registrar = try #require(harness.oneSignal.devices)
@@ -244,7 +244,7 @@ struct OneSignalSendTests {
         }
     }
 
-    @Test("A crash before the platform saw anything loses nobody either")
+    @Test("A crash before the platform saw anything loses no message either")
     func regroupedNeverSent() async throws {
         try await Harness.run { harness in
             let all = addressees(harness.simulator.addPlayers(4))
@@ -348,7 +348,7 @@ struct OneSignalSendTests {
         "", "<html>", #"{"id":"#, "[]", "{}", #"{"id":5,"name":[],"errors":7}"#, #"{"id":null}"#,
     ].map { Array($0.utf8) }
 
-    @Test("A success that nobody can read is unknown, and a repeat tells", arguments: unreadable)
+    @Test("An unreadable success is unknown, and a repeat shows the outcome", arguments: unreadable)
     func unreadableSuccess(body: [UInt8]) async throws {
         try await Harness.run { harness in
             let request = PushRequest(.sample, to: addressees(harness.simulator.addPlayers(2)))
@@ -361,7 +361,7 @@ struct OneSignalSendTests {
         }
     }
 
-    @Test("A host that nobody answers on is a matter of the platform")
+    @Test("A host that refuses connections is a failure of the platform")
     func unreachable() async throws {
         let adjust: (inout OneSignalOptions) -> Void = { options in
             options.base = HTTPBaseURL(HTTPEndpoint(host: "127.0.0.1", port: 1))

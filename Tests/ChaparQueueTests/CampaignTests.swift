@@ -77,7 +77,7 @@ struct CampaignTests {
         #expect(made.values.max() == 1)
     }
 
-    @Test("What a standstill missed is not caught up with")
+    @Test("Deliveries missed during a pause are not sent in a burst after it")
     func noBurst() {
         var campaign = Self.campaign(CampaignPace(perMinute: 6_000))
         _ = Self.run(&campaign, bound: 1_000_000, for: 10)

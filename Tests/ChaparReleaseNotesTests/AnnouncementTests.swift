@@ -108,7 +108,7 @@ struct AnnouncementTests {
         #expect(problem?.status == 409 && harness.gate.accepted.isEmpty)
     }
 
-    @Test("Nobody gets it twice: repeats, restarts and requests at the same time reach only who is open still")
+    @Test("No device gets it twice: repeats, restarts and concurrent requests reach only devices without it")
     func ledger() async throws {
         let harness = Harness(versions: ["1.0", "1.1"])
         async let one = Self.announce(harness)
@@ -123,7 +123,7 @@ struct AnnouncementTests {
         #expect(fourth["sent"] == 1 && restarted.gate.reached == ["d2", "d0"])
     }
 
-    @Test("What the gateway refuses is counted and stays open; what may have been taken is handed over again, once")
+    @Test("A refused part is counted and stays open; a part that may have been accepted is sent again, once")
     func failures() async throws {
         let harness = Harness(versions: ["1.0"])
         harness.gate.contents.withLock { $0.refusal = PushError(.invalidRequest, "too large") }

@@ -50,7 +50,7 @@ struct ModelTests {
         #expect(entry.fullText == "• a\n• \n• b")
     }
 
-    @Test("What is remarkable about a list is told; an empty one says nothing else")
+    @Test("Problems of a list are reported; an empty list has only that one")
     func remarks() {
         func words(_ versions: [String]) -> [String] {
             ReleaseNotes(versions.map { .init(.of($0), []) }).problems(for: .of("1.4")).map(\.description)

@@ -106,7 +106,7 @@ struct ModuleTests {
         ("shop/versions.txt", ["color": "red"], 400), ("shop/versions/since/x.json", [:], 400),
     ]
 
-    @Test("What cannot be is refused, not guessed", arguments: wrong)
+    @Test("An unknown or wrong value is refused, not guessed", arguments: wrong)
     func refuses(path: String, query: [String: String], status: Int) async throws {
         let harness = Harness()
         let problem = await harness.problem { () throws(ModuleProblem) in try await harness.get(path, query) }

@@ -6,7 +6,7 @@ import Testing
 @testable import ChaparAPNsSimulator
 
 // Source: specs, APNs, sections 6.1, 13 and 15.4.
-@Suite("What a device token brings", .timeLimit(.minutes(1)))
+@Suite("Answers of APNs by device token", .timeLimit(.minutes(1)))
 struct APNsDeviceTests {
     static let since = Date(timeIntervalSince1970: 1_789_000_000.123)
 

@@ -157,7 +157,7 @@ struct ConnectionBehaviourTests {
         }
     }
 
-    @Test("Without ALPN it speaks HTTP/2 to whoever comes")
+    @Test("Without ALPN it speaks HTTP/2 with every client")
     func withoutALPN() async throws {
         var configuration = APNsSimulatorConfiguration()
         configuration.usesALPN = false
@@ -182,7 +182,7 @@ struct ConnectionBehaviourTests {
         }
     }
 
-    @Test("A client certificate speaks for its topics, with all streams from the start")
+    @Test("A client certificate allows its topics, with all streams from the start")
     func clientCertificate() async throws {
         var configuration = APNsSimulatorConfiguration()
         configuration.asksForClientCertificate = true
@@ -209,7 +209,7 @@ struct ConnectionBehaviourTests {
         }
     }
 
-    @Test("A client certificate of a stranger fails the handshake")
+    @Test("A client certificate of another authority fails the handshake")
     func strangersCertificate() async throws {
         var configuration = APNsSimulatorConfiguration()
         configuration.asksForClientCertificate = true
@@ -223,7 +223,7 @@ struct ConnectionBehaviourTests {
         }
     }
 
-    @Test("A client that breaks the protocol is told so, and gone")
+    @Test("A client that breaks the protocol gets GOAWAY, and its connection is closed")
     func brokenProtocol() async throws {
         try await run { simulator, _ in
             let client = try await RawClient.connect(to: simulator)

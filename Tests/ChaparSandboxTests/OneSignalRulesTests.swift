@@ -79,7 +79,7 @@ struct OneSignalRulesTests {
         }
     }
 
-    @Test("Unsubscribed aliases are listed under their label; those of nobody are not")
+    @Test("Unsubscribed aliases are listed under their label; unknown ones are not")
     func invalidAliases() async throws {
         try await run { simulator, api, _ in
             let path = "/apps/8b6f0c2e-1f57-4a0d-b1f4-6f1a9d3c5e77/users"

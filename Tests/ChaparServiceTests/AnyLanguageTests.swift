@@ -21,7 +21,7 @@ struct AnyLanguageTests {
         let process = Process()
         process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
         process.arguments = ["timeout", "-s", "KILL", "60", "python3", program, "0", secret]
-        // A file, so that it never waits for somebody who reads what it tells of each message.
+        // A file, so that it never waits for a reader of its output.
         process.standardOutput = try FileHandle(forWritingTo: output)
         process.standardError = FileHandle.nullDevice
         try process.run()

@@ -56,7 +56,7 @@ struct ServiceSendTests {
         }
     }
 
-    @Test("What languages share is encoded once, however many there are")
+    @Test("Fields common to all languages are encoded once, however many languages there are")
     func encodingWork() throws {
         let languages = Dictionary(uniqueKeysWithValues: (0..<200).map { ("l\($0)", "text \($0)") })
         let notification = PushNotification(
@@ -246,7 +246,7 @@ struct ServiceSendTests {
         }
     }
 
-    @Test("A service that knows the secret before is believed, and one that knows the new one already")
+    @Test("A service that knows only the previous or only the new secret accepts messages")
     func rotation() async throws {
         let other = Secret("another secret of enough bytes")
         for (secret, previous) in [

@@ -9,7 +9,7 @@ import Testing
 /// Notifications of the server, and notes.
 @Suite("Nodes of a PostgreSQL store tell each other what there is", .serialized, .timeLimit(.minutes(2)))
 struct AnnouncerTests {
-    @Test("What one node accepts wakes a call that waits on another, long before that would look")
+    @Test("A message accepted by one node wakes a waiting call of another, long before its next poll")
     func wakes() async throws {
         let nodes = try await Nodes.open(2, lease: .seconds(3))
         try await eventually("the first node knows of the other one") { nodes[0].core.announcer.hasPeers }
@@ -26,7 +26,7 @@ struct AnnouncerTests {
         for node in nodes { await node.close() }
     }
 
-    @Test("What a node tells, each other one hears once, in order", arguments: [false, true])
+    @Test("Each other node gets a node's notes once, in order", arguments: [false, true])
     func notes(pollsOnly: Bool) async throws {
         var options = try await TestServer.shared.options()
         options.nodeLease = .seconds(3)
@@ -86,7 +86,7 @@ struct AnnouncerTests {
         await listener.close()
     }
 
-    @Test("A commit tells at most once, nobody tells more often than each 50 ms, and a lone node tells nothing")
+    @Test("A commit announces at most once, a node at most every 50 ms, and a lone node nothing")
     func notifications() async throws {
         let options = try await TestServer.shared.options()
         let listener = PostgresConnection(options, name: "listener")

@@ -14,7 +14,7 @@ struct BurstTests {
     /// all the same.
     private static let thousands = _isDebugAssertConfiguration() ? 20 : 60
 
-    @Test("What came at once is on record within ten seconds, however empty the table was before")
+    @Test("The outcomes of a burst are recorded within ten seconds, however empty the table was before")
     func burst() async throws {
         let nodes = try await Nodes.open(2)
         for number in 0..<20 {

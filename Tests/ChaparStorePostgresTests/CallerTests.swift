@@ -11,7 +11,7 @@ import Testing
 
 @Suite("Callers that share a PostgreSQL store", .serialized, .timeLimit(.minutes(2)))
 struct CallerTests {
-    @Test("What a caller has waiting is cancelled by any node, and what another node has claimed stays its own")
+    @Test("Any node cancels a caller's waiting deliveries, and leaves those that another node has claimed")
     func cancellation() async throws {
         try await Nodes.use(2) { nodes in
             let id = try await nodes[0].accept(to: (0..<40).map { .user("\($0)") }, caller: "shop")

@@ -107,7 +107,7 @@ struct ClaimWaitersTests {
         _ = await answered.value
     }
 
-    @Test("What a look left is looked for ahead of the next call, which waits for that and gets what is found")
+    @Test("Deliveries left by a look are prefetched; the next call waits for them and gets them")
     func ahead() async throws {
         let waiters = ClaimWaiters()
         try await fill(waiters)
@@ -157,7 +157,7 @@ struct ClaimWaitersTests {
         await expectStirred(waiters, 3, answered)
     }
 
-    @Test("Nothing is looked for ahead where calls take little, or all, or do not come again, or did not come in time")
+    @Test("Nothing is prefetched for calls that take little or all, or that did not come again in time")
     func nothingAhead() async throws {
         let waiters = ClaimWaiters()
         for _ in 0..<2 { try await fill(waiters, by: Self.least - 1) }

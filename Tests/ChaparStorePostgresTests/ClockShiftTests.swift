@@ -11,7 +11,7 @@ struct ClockShiftTests {
     private static let rows = 2
 
     @Test(
-        "What is scheduled is moved once, some at a time, and whichever node is there goes on",
+        "Scheduled deliveries are moved once, in steps, and any node continues",
         arguments: [-7_200_000, 7_200_000] as [Int64]
     )
     func steps(_ jump: Int64) async throws {

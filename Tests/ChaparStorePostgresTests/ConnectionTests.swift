@@ -146,7 +146,7 @@ struct ConnectionTests {
         }
     }
 
-    @Test("A commit that waits for a standby goes on when it is given up: nobody sees what the standby does not have")
+    @Test("A commit that waits for a standby goes on when it is given up: no reader sees what the standby lacks")
     func commit() async throws {
         let server = TestServer()
         var options = try await server.options()

@@ -138,7 +138,7 @@ struct CopyTests {
             #expect(moving.map { "\($0)" }?.contains("since its clock was set") == true)
             #expect(try await !ClockShift(store.core).run())
             try await used.requireUnused()
-            // Nobody has set the clock that both stores go by.
+            // The clock of both stores was not set.
             #expect(try await ClockShift(store.core).begin(to: ahead, on: store.core.keeper))
             #expect(try await !ClockShift(store.core).run())
             await used.close()

@@ -110,7 +110,7 @@ struct DeadRowTests {
         }
     }
 
-    @Test("What is given back long after it was due is claimed again at once, by other nodes soon")
+    @Test("A delivery given back long after it was due is claimed again at once, by other nodes soon")
     func givenBack() async throws {
         let time = ManualTime()
         try await Nodes.use(2, time: time) { nodes in
@@ -128,7 +128,7 @@ struct DeadRowTests {
             )
             try await giveBack(1)
             #expect(try await claim(nodes[1]) == [claims[1].recipient])
-            // Nobody is told of this one.
+            // This one is reported to no caller.
             _ = try await nodes[0].count(
                 "UPDATE chapar.waiting SET owner = NULL WHERE id = \(claims[2].id) RETURNING 1"
             )

@@ -98,7 +98,7 @@ struct DepthTests {
         }
     }
 
-    @Test("What is moved to another backend is counted on the connection of counts, for which no outcome waits")
+    @Test("A move to another backend is counted on the connection of counts, for which no outcome waits")
     func moved() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]
@@ -108,7 +108,7 @@ struct DepthTests {
         }
     }
 
-    @Test("What waits keeps to its bound within a tenth, over all nodes and from the first minute on")
+    @Test("Waiting deliveries keep to the limit within a tenth, over all nodes and from the first minute on")
     func bound() async throws {
         let bound = 110_000
         try await Nodes.use(2) {

@@ -11,7 +11,7 @@ import Testing
 
 @Suite("Erasing a user in PostgreSQL", .timeLimit(.minutes(1)))
 struct ErasureTests {
-    @Test("What went to the user alone is removed, the rest anonymised, what waits cancelled, what is claimed named")
+    @Test("Messages to the user alone are removed, shared ones anonymised, waiting ones cancelled, claimed ones named")
     func parts() async throws {
         let options = try await TestServer.shared.options()
         let store = try await PostgresStore.open(options)

@@ -94,7 +94,7 @@ struct FailoverTests {
             }
             try await nodes[0].record(claims.map { Resolution(of: $0, .end(.failed), event: [1]) })
             #expect(try await nodes[0].notification(id)?.counts == [.sending: 1])
-            // That the platform has it is true whoever says so.
+            // "Accepted" is true no matter which node reports it.
             try await nodes[0].end(claims)
             #expect(try await nodes[0].notification(id)?.counts == [.acceptedByPlatform: 1])
         }

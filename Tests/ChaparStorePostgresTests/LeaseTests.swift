@@ -10,7 +10,7 @@ import Testing
 /// Places of nodes, and what becomes of the work of those that lose theirs.
 @Suite("A node of a PostgreSQL store has its place under a lease", .serialized, .timeLimit(.minutes(2)))
 struct LeaseTests {
-    @Test("What a dead node had claimed is taken over within its lease, and its late answers undo nothing")
+    @Test("A dead node's claims are taken over within its lease, and its late answers undo nothing")
     func deadNode() async throws {
         let nodes = try await Nodes.open(2, lease: .seconds(3))
         try await nodes[0].accept(to: [.user("a"), .user("b"), .user("c")])
@@ -32,7 +32,7 @@ struct LeaseTests {
         #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
         try await nodes[0].record([Resolution(of: former[1], .retry(at: nodes[0].time.steady + 99, step: 0))])
         #expect(try await nodes[1].notification(id)?.counts == [.sending: 2, .queued: 1])
-        // But that the platform has it is true whoever says so.
+        // But "accepted" is true no matter which node reports it.
         try await nodes[0].end([former[0]])
         #expect(try await nodes[1].notification(id)?.counts == [.sending: 1, .queued: 1, .acceptedByPlatform: 1])
         try await nodes[1].end(taken)
@@ -226,7 +226,7 @@ struct LeaseTests {
     }
 
     @Test(
-        "What is claimed in the name of a node that is gone is freed at the second look; of what nodes have nothing is"
+        "Claims of a removed node are freed at the second look; claims of present nodes are not"
     )
     func strays() async throws {
         try await Nodes.use { nodes in
@@ -251,7 +251,7 @@ struct LeaseTests {
         }
     }
 
-    @Test("What keeps the store busy does not hold up the node's lease")
+    @Test("A busy store does not delay the node's lease")
     func busy() async throws {
         let nodes = try await Nodes.open(2, lease: .seconds(3))
         let number = nodes[0].core.nodeNumber

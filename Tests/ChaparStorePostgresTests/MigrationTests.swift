@@ -107,7 +107,7 @@ struct MigrationTests {
         await alone.close()
     }
 
-    @Test("A step gives way to who uses its table for long, so that nobody waits behind it, and is applied afterwards")
+    @Test("A step gives way to a long use of its table, so that no statement waits behind it, and runs afterwards")
     func givesWay() async throws {
         let options = try await TestServer.shared.options()
         let place = try #require(Schema.steps.firstIndex { $0.name == "outbox leases" })

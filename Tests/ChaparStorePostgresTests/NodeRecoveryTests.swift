@@ -203,7 +203,7 @@ struct NodeRecoveryTests {
         }
     }
 
-    @Test("A delivery that somebody else changes at this moment holds up no other, and is freed at the next look")
+    @Test("A delivery that another session changes at this moment delays no other, and is freed by the next sweep")
     func skips() async throws {
         try await withNodes { nodes in
             let store = nodes[0]
@@ -219,7 +219,7 @@ struct NodeRecoveryTests {
         }
     }
 
-    @Test("Nobody waits for a node that stands still while it takes over")
+    @Test("No node waits for one that stands still during its recovery")
     func standsStill() async throws {
         try await withNodes { nodes in
             let store = nodes[0]

@@ -24,7 +24,7 @@ struct NodesTests {
         for node in nodes { await node.close() }
     }
 
-    @Test("What any accepts, one claims, once; numbers never meet")
+    @Test("Each accepted delivery is claimed once, by one node; numbers are unique")
     func sharedWork() async throws {
         let nodes = try await Nodes.open(3)
         try await Self.shareWork(nodes, each: 300)
@@ -51,7 +51,7 @@ struct NodesTests {
         }
     }
 
-    @Test("Looks for claims whose answers were lost free none that somebody has")
+    @Test("Sweeps for claims whose answers were lost free none that has an owner")
     func looks() async throws {
         let nodes = try await Nodes.open(2)
         let looking = Task {
@@ -99,7 +99,7 @@ struct NodesTests {
         for node in nodes.dropFirst() { #expect(try await node.events(after: 0, limit: 10_000, wait: .zero) == events) }
     }
 
-    @Test("What one node at a time may do is done by one at a time, and a dead holder is passed over")
+    @Test("Exclusive work is done by one node at a time, and a dead holder is passed over")
     func exclusively() async throws {
         let nodes = try await Nodes.open(3)
         try await nodes[0].saveState("sum", [0])

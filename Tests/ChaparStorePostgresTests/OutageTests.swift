@@ -63,7 +63,7 @@ struct OutageTests {
         try await server.end()
     }
 
-    @Test("What only reads takes place with its first statement after a restart of the server")
+    @Test("A read succeeds with its first statement after a restart of the server")
     func firstStatement() async throws {
         let server = TestServer()
         let options = try await server.options()
@@ -206,7 +206,7 @@ struct OutageTests {
         await store.close()
     }
 
-    @Test("Whoever looks for claims whose answers were lost holds up nobody")
+    @Test("A sweep for claims whose answers were lost delays no other statement")
     func looks() async throws {
         let store = try await PostgresStore.open(try await TestServer.shared.options())
         let (isBusy, mayEnd) = (AsyncSignal(), DispatchSemaphore(value: 0))
@@ -230,7 +230,7 @@ struct OutageTests {
         await store.close()
     }
 
-    @Test("Nothing is freed whose answer is on its way")
+    @Test("A claim whose answer is still being read is not freed")
     func answersOnTheirWay() async throws {
         let store = try await PostgresStore.open(try await TestServer.shared.options())
         try await store.accept(to: [.user("a")])
@@ -275,7 +275,7 @@ struct OutageTests {
         await store.close()
     }
 
-    @Test("A claim whose notification could not be read belongs to nobody, and is made again")
+    @Test("A claim whose notification could not be read has no owner, and is made again")
     func unreadHeads() async throws {
         let options = try await TestServer.shared.options()
         let accepting = try await PostgresStore.open(options)

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ChaparStorePostgres
 
-/// Behind PgBouncer in transaction mode, which gives a connection to the server to whoever has a transaction: three for
+/// Behind PgBouncer in transaction mode, which gives a connection to the server to each open transaction: three for
 /// all.
 @Suite(
     "The PostgreSQL store behind PgBouncer",

@@ -284,7 +284,7 @@ struct PostgresDeviceTests {
         }
     }
 
-    @Test("What was acknowledged is there, with its change, however often connections are cut")
+    @Test("Acknowledged devices and their changes are kept, however often connections are cut")
     func cuts() async throws {
         try await Nodes.use(3) { nodes in
             let acknowledged = try await withThrowingTaskGroup(of: [String].self) { group in
@@ -330,7 +330,7 @@ struct PostgresDeviceTests {
         }
     }
 
-    @Test("What a platform says may hold what PostgreSQL's texts cannot")
+    @Test("A platform's reason may hold a NUL, which PostgreSQL's texts cannot")
     func nulInReason() async throws {
         try await Nodes.use { nodes in
             _ = try await nodes[0].put([device("a", [token("t")])])
@@ -400,7 +400,7 @@ struct PostgresDeviceTests {
         return Statement(scan.sql, scan.parameters(after: 9, wanted: 100))
     }
 
-    @Test("What is run for each call walks an index, in tables of some size")
+    @Test("Statements of each call use an index, in tables of some size")
     func plans() async throws {
         try await Nodes.use { nodes in
             let plans = try await nodes[0].transaction(on: nodes[0].core.keeper) { (db) throws(PostgresError) in

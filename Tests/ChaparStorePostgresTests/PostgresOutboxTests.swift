@@ -231,7 +231,7 @@ struct PostgresOutboxTests {
 
     @Test("Another node's waiting calls are woken by what is announced, before they would look by themselves")
     func announced() async throws {
-        // Nobody moves this clock: no call looks again unless it is woken.
+        // This clock is not moved: no call looks again unless it is woken.
         let time = ManualTime()
         try await Nodes.use(2, time: time) { nodes in
             for node in nodes { node.core.announcer.hasPeers = true }
@@ -332,7 +332,7 @@ struct PostgresOutboxTests {
         }
     }
 
-    @Test("What was accepted is carried out in order, however often connections are cut")
+    @Test("Accepted operations are carried out in order, however often connections are cut")
     func cuts() async throws {
         try await Nodes.use(3) { nodes in
             let (devices, perDevice) = (8, 12)
@@ -421,7 +421,7 @@ struct PostgresOutboxTests {
         }
     }
 
-    @Test("What a dead node had claimed others get within its own lease, and its late answers undo nothing")
+    @Test("Other nodes get a dead node's entries within its lease, and its late answers undo nothing")
     func deadNode() async throws {
         try await Nodes.use(2) {
             $0.nodeLease = .seconds(3)
@@ -597,7 +597,7 @@ struct PostgresOutboxTests {
     }
 
     @Test(
-        "What runs for each entry walks an index, in tables of some size",
+        "Statements of each entry use an index, in tables of some size",
         arguments: [
             """
             SELECT number FROM chapar.outbox_entries WHERE backend = 'b1' AND due <= 50 ORDER BY due, number LIMIT 9

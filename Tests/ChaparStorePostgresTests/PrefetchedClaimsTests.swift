@@ -67,7 +67,7 @@ struct PrefetchedClaimsTests {
         #expect(prefetched.count == 0)
     }
 
-    @Test("What is not taken for a second goes back")
+    @Test("Claims that are not taken for a second go back")
     func overdue() {
         var prefetched = PrefetchedClaims()
         prefetched.keep(Self.claims(1...2), at: start)
@@ -164,7 +164,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("What nobody takes goes back to the table, and another node gets it as what was not sent")
+    @Test("Prefetched claims that no worker takes are released, and another node gets them as not sent")
     func givenBack() async throws {
         try await Nodes.use(2) { nodes in
             _ = try await keep(20, nodes[0])
@@ -181,7 +181,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("A cancelled one ends with its attempt, however long nobody takes it")
+    @Test("A cancelled one ends with its attempt, however long no worker takes it")
     func cancelled() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]
@@ -212,7 +212,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("What is to go back when the database is away is given to others as soon as it is there again")
+    @Test("Claims that go back during an outage are free for others as soon as it ends")
     func givenBackLater() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]
@@ -279,7 +279,7 @@ struct KeptClaimsTests {
         }
     }
 
-    @Test("What is in the table has its turn while others are prefetched")
+    @Test("Deliveries in the table are claimed while others are prefetched")
     func backlog() async throws {
         try await Nodes.use { nodes in
             let store = nodes[0]

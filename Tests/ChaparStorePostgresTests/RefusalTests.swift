@@ -7,7 +7,7 @@ import Testing
 @testable import ChaparStorePostgres
 
 /// Requests that share a transaction.
-@Suite("What PostgreSQL refuses fails one request alone", .serialized, .timeLimit(.minutes(2)))
+@Suite("A refusal of PostgreSQL fails one request alone", .serialized, .timeLimit(.minutes(2)))
 struct RefusalTests {
     private func answer(_ new: NewNotification, _ store: PostgresStore) async -> Result<EnqueueResult, StoreError> {
         do throws(StoreError) {

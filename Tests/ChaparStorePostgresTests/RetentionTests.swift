@@ -46,7 +46,7 @@ struct RetentionTests {
         return (id, day)
     }
 
-    @Test("A table that a node took out of its partitioned table before it died is dropped by whoever removes next")
+    @Test("A table that a node detached before it died is dropped by the next node that removes")
     func crashBeforeDrop() async throws {
         let time = ManualTime()
         try await Nodes.use(2, time: time) { nodes in
@@ -55,7 +55,7 @@ struct RetentionTests {
             for table in ["awaited", "results"] {
                 try await perform(nodes[0], "ALTER TABLE chapar.\(table) DETACH PARTITION chapar.\(table)_d\(day)")
             }
-            // What is not a partition's, or not old, stays: somebody may have put it there.
+            // What is not a partition's, or not old, stays: an operator may have put it there.
             let today = Partitions.day(nodes[0].core.now)
             try await perform(
                 nodes[0],
@@ -180,7 +180,7 @@ struct RetentionTests {
     }
 
     @Test(
-        "Whoever reads a day's rows delays its removal, and nobody who accepts or claims",
+        "A reader of a day's rows delays its removal, but no accept and no claim",
         arguments: ["awaited", "results", "notifications", "events"]
     )
     func reader(_ table: String) async throws {
@@ -227,7 +227,7 @@ struct RetentionTests {
             #expect(longest < .seconds(1), "three transactions took \(longest)")
             #expect(tally.purges.withLock { $0 } > 4, "removal was tried again and again")
             #expect(try await tables(nodes[0], of: day).contains("\(table)_d\(day)"))
-            // Once it has been read for a while nobody is held up at all.
+            // Once it has been read for a while no statement is delayed at all.
             var shortest = Duration.seconds(99)
             for _ in 0..<10 {
                 let begin = ContinuousClock.now

@@ -83,7 +83,7 @@ struct ClockWatchTests {
         var watch = ClockWatch()
         #expect(judge(&watch, -3_600_000, noted: 3_600_000) == .follow)
         #expect(judge(&watch, -3_600_000, isFirst: true, noted: 3_600_000) == .shift(to: -3_599_500))
-        // Another step that nobody has noted is waited for.
+        // Another step that no node has noted is waited for.
         #expect(judge(&watch, -3_600_000, noted: -5_000) == .wait)
     }
 
@@ -127,7 +127,7 @@ struct ServerClockTests {
                 try await !owners().contains(numbers[3])
             }
             try await clock.step(step)
-            // Each renews its lease three times in this time, and nobody's steady time is moved.
+            // Each renews its lease three times in this time, and no node's steady time is moved.
             let (start, times) = (ContinuousClock.now, nodes.map(\.core.now))
             var careful: Set<Int64> = []
             try await eventually("two leases are over", every: .milliseconds(100)) {
@@ -191,7 +191,7 @@ struct ServerClockTests {
         }
     }
 
-    @Test("A node that starts before anybody has noted it waits for that", arguments: [3_600, -3_600])
+    @Test("A node that starts before any node has noted it waits for that", arguments: [3_600, -3_600])
     func startsBetween(_ step: Int) async throws {
         let clock = try await SteppedClock(lease: .seconds(6))
         try await Nodes.use(1, options: clock.options) { nodes in
@@ -204,7 +204,7 @@ struct ServerClockTests {
         await clock.close()
     }
 
-    @Test("One that has lost its place before anybody has noted it waits for that as well")
+    @Test("One that has lost its place before any node has noted it waits for that as well")
     func losesPlace() async throws {
         let clock = try await SteppedClock(lease: .seconds(6))
         try await Nodes.use(2, options: clock.options) { nodes in

@@ -10,7 +10,7 @@ import Testing
 /// Who keeps dead rows of the database, as `chapar doctor` names it.
 @Suite("The oldest snapshot in PostgreSQL", .serialized, .timeLimit(.minutes(1)))
 struct SnapshotTests {
-    /// On a server of its own, where nobody else has a transaction open.
+    /// On a server of its own, where no other session has a transaction open.
     private func withServer(_ body: (PostgresOptions, _ other: PostgresOptions) async throws -> Void) async throws {
         let server = TestServer(["max_prepared_transactions=5"])
         let options = try await server.options()

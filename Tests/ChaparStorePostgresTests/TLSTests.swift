@@ -7,7 +7,7 @@ import Testing
 /// A server that takes encrypted connections.
 @Suite("TLS to PostgreSQL", .serialized, .timeLimit(.minutes(1)))
 struct TLSTests {
-    /// This machine in a spelling that nobody takes for it: like the name of another machine that happens to be this
+    /// This machine in a spelling that no check takes for it: like the name of another machine that happens to be this
     /// one.
     private static let otherName = "0x7f000001"
 
@@ -28,7 +28,7 @@ struct TLSTests {
         ] {
             try Data(text.utf8).write(to: URL(fileURLWithPath: "\(folder)/\(name).pem"))
         }
-        // The server wants a key that nobody else can read; it does not run as root.
+        // The server wants a key that no other user can read; it does not run as root.
         try files.setAttributes([.posixPermissions: 0o600], ofItemAtPath: "\(folder)/key.pem")
         if geteuid() == 0 {
             try files.setAttributes([.ownerAccountName: "postgres"], ofItemAtPath: "\(folder)/key.pem")

@@ -33,7 +33,7 @@ actor TestServer {
     /// The folder with the server's socket, and with that of its pool in `pool`.
     func folder() async throws -> String { try await started().folder }
 
-    /// A port of this machine that nobody used a moment ago.
+    /// A port of this machine that was free a moment ago.
     static func freePort() throws -> Int {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
         defer { close(descriptor) }
@@ -50,7 +50,7 @@ actor TestServer {
         return Int(UInt16(bigEndian: address.sin_port))
     }
 
-    /// Options of a database with a schema that nobody else uses.
+    /// Options of a database with a schema that no other test uses.
     func options(_ schema: String? = nil, isPooled: Bool = false, user: String = "chapar") async throws
         -> PostgresOptions
     {

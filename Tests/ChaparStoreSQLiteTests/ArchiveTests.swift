@@ -209,7 +209,7 @@ struct ArchiveTests {
         }
     }
 
-    @Test("What waits takes no more memory than it may, whatever the size of the messages")
+    @Test("Waiting deliveries keep to the memory limit, whatever the size of the messages")
     func bytes() async throws {
         try await SQLiteStore.use { options in
             options.windowBytes = 1 << 20

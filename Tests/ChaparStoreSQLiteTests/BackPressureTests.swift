@@ -91,7 +91,7 @@ struct BackPressureTests {
         #expect(isHeld)
     }
 
-    @Test("Nobody waits for a flow that nobody works off, nor for an end of the store")
+    @Test("No caller waits for a flow without a worker, nor for the end of the store")
     func idle() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

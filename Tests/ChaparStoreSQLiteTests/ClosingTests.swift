@@ -35,7 +35,7 @@ final class ClosingTests: Sendable {
         }
     }
 
-    /// How so many calls ended, once all have; whoever never hears is missing.
+    /// How the calls ended, once all have; a call without an answer is missing.
     private func ended(_ count: Int) async throws -> Tally {
         try? await eventually("\(count) calls end", within: .seconds(20)) {
             tally.withLock { $0.done + $0.closed + $0.failed == count }

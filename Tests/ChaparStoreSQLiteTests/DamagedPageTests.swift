@@ -92,7 +92,7 @@ struct DamagedPageTests {
         }
     }
 
-    @Test("What is claimed is looked at, not read and not shown")
+    @Test("Claimed deliveries are neither read nor shown")
     func claimed() async throws {
         try await TemporaryFolder.use { folder in
             let (options, time) = (SQLiteStoreOptions(path: folder + "/store.db"), ManualTime())

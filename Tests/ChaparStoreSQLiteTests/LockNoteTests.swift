@@ -67,7 +67,7 @@ struct LockNoteTests {
         }
     }
 
-    @Test("What was committed last is noted within seconds, and nothing is written after that")
+    @Test("The last commit is noted within seconds, and nothing is written after that")
     func trailingNote() async throws {
         try await SQLiteStore.use { store, options, time in
             for _ in 0..<3 { try await store.accept(time) }

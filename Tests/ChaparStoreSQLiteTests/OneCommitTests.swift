@@ -67,7 +67,7 @@ struct OneCommitTests {
         }
     }
 
-    @Test("What is cancelled is not claimed, or known to be in flight", arguments: [true, false])
+    @Test("A delivery is either cancelled, or claimed and reported as in flight", arguments: [true, false])
     func cancelAndClaim(isCancelFirst: Bool) async throws {
         try await Self.with { store, time in
             let ids = [try await store.accept(time), try await store.accept(time, recipients: 3)]
@@ -142,7 +142,7 @@ struct OneCommitTests {
         }
     }
 
-    @Test("What comes back and has expired is claimed once")
+    @Test("An expired delivery that is to be retried is claimed once")
     func retryAndExpiry() async throws {
         try await Self.with { store, time in
             let changes = Changes(store)

@@ -25,7 +25,7 @@ struct RowPaddingTests {
     @Test("An attempt log that is too long takes all of the padding", arguments: [176, 200, 10_000])
     func tooLong(attemptLog: Int) { #expect((RowPadding.left(beside: attemptLog) ?? 0) <= 1) }
 
-    @Test("What went straight to its backend is not in the index of what waits, and is after a crash")
+    @Test("A delivery handed over at once is not in the index of waiting ones, and is after a crash")
     func index() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

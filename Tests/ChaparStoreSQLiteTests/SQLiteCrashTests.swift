@@ -78,7 +78,7 @@ struct SQLiteCrashTests {
         }
     }
 
-    @Test("What was never claimed is not taken for sent")
+    @Test("A delivery that was never claimed is not taken for sent")
     func neverClaimed() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

@@ -129,7 +129,7 @@ struct SQLiteDeviceTests {
         try queue.close()
     }
 
-    @Test("What was acknowledged before a kill is there, whole")
+    @Test("Devices acknowledged before a kill are kept, whole")
     func kill() async throws {
         try await TemporaryFolder.use { folder in
             var options = SQLiteStoreOptions(path: folder + "/store.db")

@@ -57,7 +57,7 @@ struct SQLiteOperationTests {
     }
 
     @Test(
-        "What runs for each operation walks an index and sorts nothing",
+        "Statements of each operation use an index and sort nothing",
         arguments: [
             "SELECT kind FROM outbox_entries INDEXED BY outbox_entries_of_line WHERE backend = 'a' AND device = 'b' ORDER BY number DESC LIMIT 1",
             """

@@ -110,7 +110,7 @@ struct SQLiteOutboxTests {
         }
     }
 
-    @Test("What was acknowledged before a kill is in the outbox, with its device")
+    @Test("Changes acknowledged before a kill are in the outbox, with their device")
     func kill() async throws {
         try await TemporaryFolder.use { folder in
             var options = SQLiteStoreOptions(path: folder + "/store.db")

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("Searches through the file", .timeLimit(.minutes(1)))
 struct ScanTests {
-    @Test("Many at a time leave a connection to whoever looks something up")
+    @Test("Many at a time leave a connection for look-ups")
     func lookUp() async throws {
         try await TemporaryFolder.use { folder in
             let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))

@@ -138,7 +138,7 @@ struct SchemaTests {
     }
 
     @Test(
-        "What runs for each page or row walks an index and sorts nothing",
+        "Statements of each page or row use an index and sort nothing",
         arguments: [
             """
             SELECT due, id FROM deliveries INDEXED BY waiting

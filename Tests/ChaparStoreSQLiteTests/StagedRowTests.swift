@@ -208,7 +208,7 @@ struct StagedRowTests {
         }
     }
 
-    @Test("What cannot end at once gets its row first")
+    @Test("A delivery that does not end at once gets its row first")
     func retried() async throws {
         try await SQLiteStore.use { store, _, time in
             for _ in 0..<3 { try await store.accept(time) }
@@ -299,7 +299,7 @@ struct StagedRowTests {
         }
     }
 
-    @Test("What is packed is read back, and what is damaged is not")
+    @Test("Packed rows are read back, and damaged ones are not")
     func packing() throws {
         let record = NotificationRecord(
             content: [1, 2],

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ChaparStoreSQLite
 
-@Suite("What a store says of itself", .timeLimit(.minutes(1)))
+@Suite("Status of a store", .timeLimit(.minutes(1)))
 struct StatusTests {
     @Test("Failed transactions are warned of, ten seconds' worth in a line")
     func failures() {

@@ -201,7 +201,7 @@ struct StoreBackupTests {
         }
     }
 
-    @Test("What is no good backup changes nothing")
+    @Test("A damaged backup changes nothing")
     func badBackups() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()
@@ -239,7 +239,7 @@ struct StoreBackupTests {
         }
     }
 
-    @Test("What waited in a backup can be made to end instead of being sent again")
+    @Test("Deliveries that waited in a backup can be ended instead of being sent again")
     func expired() async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

@@ -10,7 +10,7 @@ import Testing
 
 @Suite("An embedded store as source and target of a copy", .timeLimit(.minutes(1)))
 struct StoreCopyTests {
-    @Test("What is in the archive, and what has no row yet, is copied", arguments: [1, 300])
+    @Test("Deliveries in the archive and those without a row are copied", arguments: [1, 300])
     func withoutRows(pageSize: Int) async throws {
         try await TemporaryFolder.use { folder in
             let time = ManualTime()

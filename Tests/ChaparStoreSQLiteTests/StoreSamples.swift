@@ -41,7 +41,7 @@ extension SQLiteStore {
 }
 
 extension Flow {
-    /// A flow of urgent deliveries; whoever makes it keeps the queue.
+    /// A flow of urgent deliveries; its maker keeps the queue.
     static func sample(_ number: Int64 = 1, in queue: BackendQueue, deliveries: Int) -> Flow {
         let budget = Budget(deliveries: deliveries, bytes: 1 << 20)
         let flow = Flow(number: number, in: queue, isUrgent: true, caller: "shop", budget: budget)

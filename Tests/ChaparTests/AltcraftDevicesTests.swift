@@ -105,7 +105,7 @@ struct AltcraftDevicesTests {
         try text.write(toFile: rig.config, atomically: true, encoding: .utf8)
     }
 
-    /// A phone as its app's server registers it; nobody is logged in.
+    /// A phone as its app's server registers it; no user is logged in.
     private static func phone(_ tokens: String = #""ios-apns":"\#(SandboxRig.token(1))""#) -> String {
         #"{"platform":"ios","locale":"ru-RU","time_zone":"Europe/Moscow","app_version":"1.4.0","#
             + #""attributes":{"os_version":"18.6.2","model":"iPhone14,7","ad_track":false},"tokens":{\#(tokens)}}"#
@@ -179,7 +179,7 @@ struct AltcraftDevicesTests {
     }
 
     @Test(
-        "What a phone tells of a raw push with the marker reaches Altcraft once; every step is on the stream",
+        "A phone's reports of a raw push with the marker reach Altcraft once; each step is an event",
         .about("apns")
     )
     func events() async throws {

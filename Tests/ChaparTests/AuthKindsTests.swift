@@ -19,7 +19,7 @@ struct AuthKindsTests {
         "expires_in": 3600, "token_url": "https://login.test/token",
     ]
 
-    /// What each kind wants besides, and somebody whom it reaches.
+    /// The other keys that each kind needs, and a recipient that it reaches.
     static let kinds: [(kind: String, keys: JSONObject, recipient: Recipient)] = [
         (
             "apns", ["topic": "com.example.app", "base_url": "https://relay.test"],

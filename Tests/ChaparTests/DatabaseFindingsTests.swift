@@ -5,7 +5,7 @@
     @testable import ChaparCommands
     @testable import ChaparStorePostgres
 
-    @Suite("What chapar doctor says of a database")
+    @Suite("Findings of chapar doctor about a database")
     struct DatabaseFindingsTests {
         private static let sound = PostgresLook(
             version: "15.3",
@@ -30,7 +30,7 @@
             #expect(found[0].finding.contains("used by one, two"))
         }
 
-        @Test("A snapshot that somebody holds for more than five minutes is a warning that names the session")
+        @Test("A snapshot that is held for more than five minutes is a warning that names the session")
         func snapshot() {
             let short = findings { $0.oldestSnapshot = .init(holder: "session 42 (psql)", age: .seconds(300)) }
             #expect(short.map(\.verdict) == [.ok])
@@ -40,7 +40,7 @@
             #expect(long[1].fix?.contains("End that session") == true)
         }
 
-        @Test("What does harm is a warning, or a failure where something is refused because of it")
+        @Test("A harmful setting is a warning, or a failure where something is refused because of it")
         func weaknesses() {
             let found = findings {
                 $0.weaknesses = [

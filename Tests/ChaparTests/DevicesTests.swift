@@ -193,7 +193,7 @@ struct DevicesTests {
         }
     }
 
-    @Test("What is exported can be imported again and is the same, tombstones included")
+    @Test("Exported devices can be imported again unchanged, tombstones included")
     func roundTrip() async throws {
         try await SandboxRig.run { rig in
             let gateway = try await rig.serve()

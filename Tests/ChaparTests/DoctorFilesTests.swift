@@ -4,7 +4,7 @@ import Testing
 
 @testable import ChaparCommands
 
-@Suite("What the doctor says of files", .timeLimit(.minutes(2)), .about("apns"))
+@Suite("Findings of chapar doctor about files", .timeLimit(.minutes(2)), .about("apns"))
 struct DoctorFilesTests {
     /// The verdict of each check of files.
     private static func verdicts(_ rig: SandboxRig, _ more: [String] = []) async throws -> [String: Set<String>] {

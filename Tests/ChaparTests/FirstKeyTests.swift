@@ -12,7 +12,7 @@ struct FirstKeyTests {
     private static let key = "chp_" + String(repeating: "A", count: 43)
     /// As on a machine: tests may run in a container.
     private static let machine = ["CHAPAR_CONTAINER": "0"]
-    /// A folder of the kernel's in which nobody makes a file, root neither.
+    /// A folder of the kernel's in which no user can make a file, root included.
     private static let closed = "/proc/sys"
 
     // MARK: - Its file
@@ -160,7 +160,7 @@ struct FirstKeyTests {
             try rig.append("auth:\n  api_keys:\n    \(try #require(json["line"]?.stringValue))\n")
             gateway.child.send(SIGHUP)
             let errors = gateway.child
-            try await Program.wait("reload") { errors.errors.contains("does not count any more") ? true : nil }
+            try await Program.wait("reload") { errors.errors.contains("is no longer valid") ? true : nil }
             try await Program.wait("its end") { try await status(gateway, key) == 401 ? true : nil }
             #expect(try await status(gateway, json["key"]?.stringValue) == 200)
             try rig.removeAuth()

@@ -244,7 +244,7 @@ struct ConfigurationKeys {
         return isFree(whole) ? nil : whole
     }
 
-    /// Maps that no configuration opened, so that nobody knows what is in them; what every kind takes is opened for one
+    /// Maps that no configuration opened, so that their keys are unknown; what every kind takes is opened for one
     /// of them.
     var unopened: [String] {
         let common = common

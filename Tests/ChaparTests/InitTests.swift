@@ -88,7 +88,7 @@ struct InitTests {
             let line = try await Program.wait("listening") { child.output.hasSuffix("\n") ? child.output : nil }
             let url = try #require(try JSONValue(parsing: Array(line.utf8))["url"]?.stringValue)
             let client = try GatewayClient(try #require(HTTPEndpoint(url: url)), key: nil, connections: 1)
-            #expect(child.errors.contains("no backends: whatever is sent is refused"))
+            #expect(child.errors.contains("no backends: every message is refused"))
             let empty = try await client.get("/readyz")
             #expect(empty.status == 503 && empty.json["status"]?.stringValue == "no_backends")
             let message: JSONValue = [
@@ -151,7 +151,7 @@ struct InitTests {
         }
     }
 
-    @Test("What is missing or wrong is named, and nothing is written")
+    @Test("A missing or wrong setting is named, and nothing is written")
     func missing() async throws {
         try await Self.withKey { folder in
             let missing = try await Program.run(["init", "--backend", "apns"], in: folder)

@@ -244,7 +244,7 @@ struct KeysTests {
 
     @Test("is not written where no file can be made, and the folder is named")
     func closedFolder() throws {
-        // A file of the kernel's in a folder in which nobody makes a file, root neither.
+        // A file of the kernel's in a folder in which no user can make a file, root included.
         let file = try ConfigurationFile("/proc/sys/kernel/ostype")
         let failure = #expect(throws: CommandFailure.self) { try file.write() }
         #expect(failure?.status == .usage)

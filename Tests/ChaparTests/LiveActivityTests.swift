@@ -107,7 +107,7 @@ struct LiveActivityTests {
 
             let started = try await Self.send(phone, Self.activity(starting), client)
             #expect(started["state"] == "accepted_by_platform", "\(started.text)")
-            // Before the app has told its token nobody shows the activity.
+            // Before the app has registered its token, no device shows the activity.
             #expect(try await Self.refusal(order, update, client)["code"] == "audience_empty")
 
             let token: JSONValue = ["tokens": ["ios-apns/live_activity_update/order-42": .string(Self.order)]]

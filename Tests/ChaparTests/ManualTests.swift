@@ -6,7 +6,7 @@ import Testing
 @testable import ChaparCommands
 @testable import chapar
 
-@Suite("What the program says of itself", .timeLimit(.minutes(2)))
+@Suite("Help, manual pages and the API's description", .timeLimit(.minutes(2)))
 struct ManualTests {
     /// The commands without commands below them, each with its arguments; those that ArgumentParser adds are left out.
     private static func commands() throws -> [(name: String, arguments: [JSONValue])] {

@@ -173,7 +173,7 @@ struct OneSignalDevicesTests {
         ("{\"long\":\"\(String(repeating: "x", count: 1025))\"}", ["#/tags/long bad_tag_value"]),
     ]
 
-    @Test("Wrong tags are refused by field and leave nothing; more than the plan has fail; nobody is opted in by any")
+    @Test("Wrong tags are refused by field and leave nothing; more than the plan has fail; none opts a user in")
     func tags() async throws {
         try await run { bench in
             let token = SandboxRig.token(45)
@@ -214,7 +214,7 @@ struct OneSignalDevicesTests {
         }
     }
 
-    @Test("A phone that changes hands gets the messages of whom it belongs to, and after a log-out of nobody")
+    @Test("A phone that changes hands gets the messages of its present user, and none after a log-out")
     func changesHands() async throws {
         try await run { bench in
             let token = SandboxRig.token(46)

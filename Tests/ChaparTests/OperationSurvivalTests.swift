@@ -6,7 +6,7 @@ import Testing
 @testable import ChaparCommands
 
 @Suite(
-    "What platforms are to be told about devices survives",
+    "Operations about devices survive",
     .serialized,
     .timeLimit(.minutes(3)),
     .about("onesignal")

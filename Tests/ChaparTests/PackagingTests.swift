@@ -184,7 +184,7 @@ struct PackagingTests {
         #expect(told.contains("import Glibc"))
     }
 
-    @Test("What the Swift Package Index documents are libraries that link nothing of the system's")
+    @Test("Targets documented by the Swift Package Index are libraries without system libraries")
     func index() throws {
         let text = try String(contentsOf: Page.root.appending(path: ".spi.yml"), encoding: .utf8)
         // A longer file is passed over without a word.

@@ -6,7 +6,7 @@ import Testing
 @testable import ChaparCommands
 
 /// What platforms keep, from the command line over a gateway to simulators on sockets.
-@Suite("What platforms keep, by the command line", .serialized, .timeLimit(.minutes(3)))
+@Suite("Platforms' topics, channels, tokens and messages, by the command line", .serialized, .timeLimit(.minutes(3)))
 struct PlatformCommandsTests {
     private func run(
         _ arguments: [String],

@@ -3,9 +3,9 @@ import Testing
 
 @testable import ChaparCommands
 
-@Suite("What systemd is told", .timeLimit(.minutes(1)), .about("apns"))
+@Suite("Notifications to systemd", .timeLimit(.minutes(1)), .about("apns"))
 struct ServiceManagerTests {
-    @Test("That the gateway listens, once it does, and nothing when it does not start")
+    @Test("READY once the gateway listens, and nothing when it does not start")
     func ready() async throws {
         try await SandboxRig.run { rig in
             let path = rig.folder.appending(path: "notify").path

@@ -286,7 +286,7 @@ struct TextFormTests {
     }
 
     @Test(
-        "What platforms and gateways say does not steer the terminal",
+        "Texts of platforms and gateways cannot control the terminal",
         arguments: [
             ("\u{1B}[31mred\u{1B}[0m", "\u{1B}[31mred\u{1B}[0m"), ("\u{1B}[2J\u{7}", #"\u001b[2J\u0007"#),
             ("\u{1B}[8mhidden", #"\u001b[8mhidden"#), ("a\u{202E}b", #"a\u202eb"#),

@@ -6,7 +6,7 @@ import Testing
 
 @testable import ChaparWebPush
 
-@Suite("What push services answer", .timeLimit(.minutes(1)))
+@Suite("Answers of push services", .timeLimit(.minutes(1)))
 struct WebPushAnswerTests {
     struct Row: Sendable, CustomTestStringConvertible {
         let service: WebPushService
@@ -122,7 +122,7 @@ struct WebPushAnswerTests {
         }
     }
 
-    @Test("What the simulator itself refuses has a row too", arguments: WebPushService.allCases)
+    @Test("The simulator's own refusals are in the table too", arguments: WebPushService.allCases)
     func strict(service: WebPushService) async throws {
         try await Harness.run(.demonstration) { harness in
             for (id, isDead) in [

@@ -76,7 +76,7 @@ struct WebPushLaneTests {
     }
 
     @Test(
-        "A host that no setting names never speaks for the whole backend",
+        "An answer of a host that no setting names never pauses the whole backend",
         arguments: [302, 401, 403, 406, 429, 500, 503]
     )
     func foreign(status: Int) async throws {

@@ -133,7 +133,7 @@ struct WebPushPayloadTests {
         #expect(notification.overrides["webpush"] == value.overrides)
     }
 
-    @Test("What browsers have no place for is told")
+    @Test("Fields that browsers do not show give warnings")
     func warnings() {
         var notification = PushNotification(title: "A", subtitle: "B", sound: "bell.caf", category: "c")
         let check = WebPushCheck.examine(WebPushPayload(notification, WebPushPayload.Settings()))

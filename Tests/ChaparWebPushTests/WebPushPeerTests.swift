@@ -89,7 +89,7 @@ struct WebPushPeerTests {
     .enabled(if: Peers.has("pywebpush"), "needs Python with pywebpush; see CHAPAR_PYTHON")
 )
 struct WebPushSenderTests {
-    @Test("What it encrypts and signs is taken by every service, and a wrong key is not")
+    @Test("Every service accepts its encrypted and signed messages, and refuses a wrong key")
     func sends() async throws {
         try await WebPushSimulator.run { simulator in
             let key = try WebPushKey(Secret(simulator.vapidKeyPEM))

@@ -35,7 +35,7 @@ struct WebPushVAPIDTests {
         ]
     }
 
-    @Test("What is no key is named, and never shown")
+    @Test("The error names the fault of a wrong key and does not show it")
     func mistakes() {
         for (text, words) in Self.mistakes {
             let mistake = #expect(throws: WebPushKey.Mistake.self) { try WebPushKey(Secret(text)) }

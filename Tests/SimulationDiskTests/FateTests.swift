@@ -29,7 +29,7 @@ private final class PreparedDecider: DiskDecider {
     func keptEntries(of count: Int) -> Int { state.withLock { $0.keptEntries } }
 }
 
-@Suite("What a simulated disk keeps", .timeLimit(.minutes(1)))
+@Suite("Data kept by a simulated disk", .timeLimit(.minutes(1)))
 struct FateTests {
     private let decider = PreparedDecider()
     private let disk: SimulatedDisk

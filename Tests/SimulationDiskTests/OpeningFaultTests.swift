@@ -195,7 +195,7 @@ struct OpeningFaultTests {
         return (trouble, isCut)
     }
 
-    @Test("What a sync forgot in an earlier process, and the power lost while the next one opens, damage nothing")
+    @Test("Pages forgotten by an earlier process's sync and a power loss at the next opening damage nothing")
     func forgottenAndCut() async throws {
         var cut = 0
         let moments = Array(stride(from: 1, through: 600, by: 4))
@@ -207,7 +207,7 @@ struct OpeningFaultTests {
         #expect(cut > 10 && cut < moments.count, "the first call of an opening is among them, and the last: \(cut)")
     }
 
-    @Test("What a sync forgot in an earlier process is no gap in the log before what this one accepts")
+    @Test("Pages forgotten by an earlier process's sync leave no gap in the log before new commits")
     func forgotten() async throws {
         let rig = try Rig(OneFault(0, crash: nil))
         defer { rig.remove() }

@@ -24,7 +24,7 @@ struct PoolTests {
             }
         }
         let count = "SELECT count(*), sum(length(data)) FROM things"
-        // Readers see what was committed, also while somebody writes.
+        // Readers see what was committed, also during a write.
         found.append(
             try await pool.write { db in
                 try db.execute(sql: "DELETE FROM things WHERE id % 3 = 0")

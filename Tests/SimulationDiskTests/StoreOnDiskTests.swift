@@ -28,7 +28,7 @@ struct StoreOnDiskTests {
         return scenarios
     }
 
-    @Test("What was accepted is there, and what has ended stays ended", arguments: troubles)
+    @Test("Accepted deliveries are kept, and ended ones stay ended", arguments: troubles)
     func acknowledged(trouble: StoreScenario.Trouble, seeds: Int) async throws {
         let scenarios = try await run(trouble, 0..<seeds * times)
         #expect(scenarios.flatMap(\.problems) == [])

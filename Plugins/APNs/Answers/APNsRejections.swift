@@ -185,7 +185,7 @@ extension APNsRejections {
         case replay(otherwise: DeliveryOutcome)
     }
 
-    /// Returns the decision about an answer that is not a success.
+    /// Returns what to do after an answer that is not a success.
     static func verdict(on answer: HTTPAnswer, _ context: Context) -> Verdict {
         let body = APNsAnswer(answer)
         if body.isForeign, answer.status < 500, answer.status != 429 {

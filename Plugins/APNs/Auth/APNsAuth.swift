@@ -31,8 +31,8 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
         case "Shutdown", "IdleTimeout":
             return pauses.verdict(reason, for: connection, pause: .seconds(1))
         case "InvalidProviderToken", "TopicDisallowed":
-            // A connection knows the key's topics as they were when it began. A new one helps if they were changed
-            // since.
+            // A connection keeps the topics that the key had when the connection began. A new one helps if they were
+            // changed since.
             return pauses.verdict(reason, for: connection, pause: .seconds(600))
         default:
             return .keep
@@ -78,8 +78,9 @@ extension APNsTokenSource: AuthStrategy {
     /// Whether the call goes where the token is meant for.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
-    /// An expired token is replaced unless the newest is younger than Apple's 20 minutes; anything else is for an
-    /// operator.
+    /// Replaces an expired token, unless the newest is younger than Apple's 20 minutes.
+    ///
+    /// After too many changes of token the caller waits those 20 minutes; every other refusal is for an operator.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         switch reason {
         case "ExpiredProviderToken": return expired(generation: credential.generation)

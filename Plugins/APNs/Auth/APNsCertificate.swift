@@ -63,20 +63,20 @@ public struct APNsCertificate: Sendable {
         topics = Self.topics(of: certificate)
         notBefore = certificate.notValidBefore
         notAfter = certificate.notValidAfter
-        // Without either mark it says nothing about the host; Apple will.
+        // A certificate with neither mark does not limit the host: Apple decides.
         let isMarkedDevelopment = certificate.extensions[oid: Self.development] != nil
         let isMarkedProduction = certificate.extensions[oid: Self.production] != nil
         isForDevelopment = isMarkedDevelopment || !isMarkedProduction
         isForProduction = isMarkedProduction || !isMarkedDevelopment
     }
 
-    /// Whether it may send to the app's topic, or to nothing that it tells.
+    /// Whether the certificate names the app's topic, or names no topic at all.
     func allows(_ topic: String) -> Bool { topics.isEmpty || topics.contains(topic) }
 
     private static let name = "The client certificate"
     private static let renewal = "Renew it on Apple's developer site and replace certificate_file."
 
-    /// How it stands with its dates.
+    /// Returns the finding of `chapar doctor` about its dates.
     func validity(at now: Date) -> Diagnosis {
         Diagnosis.certificate(
             Self.name,
@@ -87,7 +87,8 @@ public struct APNsCertificate: Sendable {
         )
     }
 
-    /// Why nothing can be sent with it, for its dates; nil while it is good.
+    /// Returns the refusal of every message while the certificate has expired or is not valid yet; nil while it is
+    /// valid.
     func problem(at now: Date) -> Refusal? {
         Refusal.outOfDate(Self.name, notBefore: notBefore, notAfter: notAfter, at: now, renew: Self.renewal)
     }

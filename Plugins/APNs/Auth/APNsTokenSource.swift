@@ -124,7 +124,7 @@ public final class APNsTokenSource: Sendable {
 
     var now: Int64 { Int64(clamping: time.now.timeIntervalSince1970.rounded(.down)) }
 
-    /// How many tokens this process has minted or taken over: what tests and `chapar doctor` look at.
+    /// The number of tokens that this process has minted or taken from the store; for tests.
     var generation: UInt64 { state.withLock { $0.generation } }
 
     /// The present problem, in a sentence with its fix; nil when there is none.
@@ -167,7 +167,7 @@ public final class APNsTokenSource: Sendable {
         let age = now.subtracting(clamping: newest.issuedAt)
         let mayMint =
             age.magnitude >= Rule.leastBetweenMints && (now >= state.noMintBefore || age >= Rule.neverOlderThan)
-        // A token far from the future was minted before the clock was set back: it is as good as expired.
+        // A negative age means that the clock was set back after the token was minted: the token counts as expired.
         let isDue = age >= Rule.newTokenAfter || age < 0 || state.suspectSince != nil
         return isDue && mayMint ? mint(&state, now) : .success(newest)
     }
@@ -198,7 +198,7 @@ public final class APNsTokenSource: Sendable {
 
     // MARK: Refusals
 
-    /// A connection was told that its token has expired.
+    /// Handles Apple's answer that the token of a connection has expired.
     func expired(on connection: HTTPConnectionInfo) {
         let now = now
         state.withLock { state in
@@ -212,25 +212,25 @@ public final class APNsTokenSource: Sendable {
             } else if let since = state.suspectSince, connection.openedAt > since {
                 Self.hold(&state, now)
             } else if state.suspectSince == nil {
-                state.suspectSince = .now  // Perhaps only the connection is wedged; the next one tells.
+                state.suspectSince = .now  // Perhaps only this connection is at fault: the next shows it.
             }
         }
     }
 
     /// Keeps the newest token from further connections for a while, after which one may try it again.
     private static func hold(_ state: inout State, _ now: Int64) {
-        // It was of use for a while: this is another trouble.
+        // The token was accepted for a while after the last hold: this is a new problem.
         if let until = state.heldUntil, now >= until.adding(clamping: Rule.longestHold) {
             state.nextHold = Rule.firstHold
         }
         let until = now.adding(clamping: state.nextHold)
         state.heldUntil = until
         state.nextHold = min(state.nextHold.adding(clamping: state.nextHold), Rule.longestHold)
-        state.suspectSince = .now  // Connections that are open already say nothing new.
+        state.suspectSince = .now  // Connections that are open already prove nothing.
         state.alert = Alert(text: APNsRejections.clockHint, until: until.adding(clamping: Rule.longestHold))
     }
 
-    /// Has the connections replaced that carry a refused token, once for each such token.
+    /// Requests that all connections be replaced, once for each refused token.
     private static func replace(_ generation: UInt64, in state: inout State) {
         guard generation > state.refusedGeneration else { return }
         state.refusedGeneration = generation
@@ -245,7 +245,7 @@ public final class APNsTokenSource: Sendable {
         }
     }
 
-    /// A request that carried the token of `generation` was told that it has expired.
+    /// Decides what follows Apple's answer that the token of `generation` has expired.
     func expired(generation: UInt64) -> AuthDecision {
         let now = now
         return state.withLock { state in
@@ -262,7 +262,7 @@ public final class APNsTokenSource: Sendable {
         }
     }
 
-    /// Apple said that tokens change too often.
+    /// Stops minting for 20 minutes, since Apple said that tokens change too often.
     func tooManyUpdates() {
         let until = now.adding(clamping: Rule.leastBetweenMints)
         state.withLock { state in
@@ -271,7 +271,7 @@ public final class APNsTokenSource: Sendable {
         }
     }
 
-    /// A request that had been refused went through with the newest token: nothing is wrong with it.
+    /// Clears the newest token of suspicion: a request that had been refused succeeded with it.
     func confirm() {
         state.withLock { state in
             state.suspectSince = nil

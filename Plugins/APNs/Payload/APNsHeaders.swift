@@ -107,7 +107,8 @@ struct APNsHeaders {
         return nil
     }
 
-    /// Whether a text has the form of a bundle id: at least two parts of letters, digits and hyphens.
+    /// Whether a text has the form of a bundle id: at least two parts of letters, digits, hyphens and underscores, and
+    /// 155 bytes at most.
     static func isTopic(_ text: String) -> Bool {
         let parts = text.split(separator: ".", omittingEmptySubsequences: false)
         return parts.count >= 2 && text.utf8.count <= 155

@@ -7,7 +7,7 @@ enum APNsPath {
         var token = token
         return token.withUTF8 { digits -> String? in
             guard (2...400).contains(digits.count), digits.count % 2 == 0 else { return nil }
-            // Numbers instead of conditions, so that the compiler looks at 16 digits at once.
+            // Arithmetic instead of conditions, so that the compiler can test 16 digits at once.
             var strangers: UInt8 = 0
             for digit in digits {
                 let isNoDigit: UInt8 = digit &- UInt8(ascii: "0") < 10 ? 0 : 1

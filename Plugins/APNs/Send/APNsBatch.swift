@@ -212,7 +212,7 @@ struct APNsBatch {
         return .success(shared)
     }
 
-    // MARK: What never leaves
+    // MARK: Outcomes without a request
 
     private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
         refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))

@@ -101,7 +101,7 @@ public final class APNsSimulator: Sendable {
         }
     }
 
-    // MARK: What it knows
+    // MARK: Keys and devices
 
     /// Makes keys valid, or changes their data.
     public func register(_ keys: APNsKeyRegistration...) {
@@ -154,7 +154,7 @@ public final class APNsSimulator: Sendable {
         set { service.clockOffset = newValue }
     }
 
-    // MARK: What happened
+    // MARK: Counters and inbox
 
     /// The counts of events so far.
     public var counters: APNsCounters { service.withState { $0.counters } }
@@ -172,7 +172,7 @@ public final class APNsSimulator: Sendable {
     /// Keys, devices and channels stay, and so do connections.
     public func reset() { service.withState { $0.reset() } }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
     /// Adds fault rules after the existing ones.
     public func add(_ rules: FaultRule...) { add(rules) }

@@ -4,8 +4,8 @@ import ChaparCore
 /// The tables of Altcraft's refusals: what each answer means for a request about a device, and for the start of a
 /// campaign.
 ///
-/// They look at the answer only. `AltcraftClient+Results.swift` makes events and errors of a device's rows, and
-/// ``AltcraftBatch`` reports what a start came to.
+/// They look at the answer only. `AltcraftClient+Results.swift` makes events and errors of the rows about devices, and
+/// ``AltcraftBatch`` reports the outcome of a start.
 enum AltcraftRejections {
     /// The handling that an answer to a request about a device calls for.
     enum Consequence: Sendable, Hashable {
@@ -31,7 +31,8 @@ enum AltcraftRejections {
         let row = requests[status] ?? .request
         if row == .success, error == 0 { return .success }
         if alsoRetried.contains(status) { return .retry }
-        // Altcraft may put an error under a success; and a credential of one device is that request's own.
+        // Altcraft may report an error with a status of success. A refused credential of one device concerns its
+        // request only.
         return row == .success || (row == .account && !isShared) ? .request : row
     }
 

@@ -78,9 +78,9 @@ public final class AltcraftAuth: Sendable {
         }
     }
 
-    /// After Altcraft refused a credential: whether there is another one.
+    /// Returns whether there is another credential after Altcraft refused one.
     ///
-    /// There is none for a role token, and when the source gives the same JWT again.
+    /// There is none with a role token, and none when the source gives the same JWT again.
     func hasReplacement(of credential: AuthCredential, for identity: AltcraftIdentity) async -> Bool {
         guard !isShared, source != nil else { return false }
         let cache = caches.withLock { $0.byIdentity[identity]?.cache }
@@ -126,7 +126,7 @@ public final class AltcraftAuth: Sendable {
                 return known
             }
             if caches.byIdentity.count >= Self.maximumIdentities {
-                // Half of them go at once, so that the work of finding the oldest is rare.
+                // Half of them are removed at once, so that the oldest need not be looked for often.
                 let middle = caches.byIdentity.values.map(\.number).sorted()[Self.maximumIdentities / 2]
                 caches.byIdentity = caches.byIdentity.filter { $0.value.number > middle }
             }

@@ -2,7 +2,7 @@ internal import Foundation
 public import ChaparCore
 
 extension AltcraftDevices: DeviceRegistrar {
-    /// A device with a token of a service in the order.
+    /// Whether the device has a token of a service in the order.
     public func accepts(_ device: DeviceRecord) -> Bool {
         let order = tokens.order
         return device.tokens.contains { order.contains($0.service) }
@@ -13,7 +13,8 @@ extension AltcraftDevices: DeviceRegistrar {
 
     /// Moves the device's subscription to its present token; makes none where there is none.
     ///
-    /// - Returns: The token's fingerprint, since Altcraft's id of a subscription is the token.
+    /// - Returns: Altcraft's other id of the subscription, else the token's fingerprint, since the main id is the
+    ///   token.
     public func register(_ device: DeviceRecord) async throws(PushError) -> String {
         _ = try await updateToken(of: device, as: OutboxAttempt(at: client.time.now))
         let record = try await tokens.store.load(device.id)
@@ -39,7 +40,7 @@ extension AltcraftDevices: DeviceRegistrar {
 }
 
 extension AltcraftOptions.Removal {
-    /// Where the subscription goes; nil for nowhere.
+    /// The status that the subscription gets; nil leaves it as it is.
     var status: SubscriptionStatus? {
         switch self {
         case .nothing: nil
@@ -71,9 +72,10 @@ extension AltcraftDevices: SubscriptionManager {
         return issues
     }
 
-    /// Brings the subscription where the change says.
+    /// Changes the status of the subscription.
     ///
-    /// One that comes after its user's log-out is left suspended, as the log-out would have left it.
+    /// A change to subscribed that runs after its user has logged out leaves the subscription suspended, as the log-out
+    /// does.
     public func change(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
@@ -92,7 +94,7 @@ extension AltcraftDevices: SubscriptionManager {
         return SubscriptionReport(answer.status, detail: answer.redacted().json)
     }
 
-    /// The recipe of the SDK for a log-in or log-out, but for its last step, which is the caller's.
+    /// Runs the SDK's steps after a log-in or log-out, except for the last one, which is the caller's.
     public func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport? {
         let answer = try await unsuspend(device)
         return SubscriptionReport(answer.status, detail: answer.redacted().json)

@@ -16,8 +16,8 @@ public final class AltcraftDevices: Sendable {
 
     /// Returns the tag of the profile that the device's requests are about now.
     ///
-    /// Without a credential it throws after an event: 503 for a queue, where waiting requests stay, else 402, since the
-    /// call is refused.
+    /// Without a credential it emits events and throws. The last event is 503 for a queue, whose requests wait, and 402
+    /// for a call, which is refused.
     package func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
         do throws(PushError) {
             return try await client.auth.session(for: AltcraftIdentity(device)).tag
@@ -32,7 +32,8 @@ public final class AltcraftDevices: Sendable {
 
     // MARK: Tokens
 
-    /// The token that the device's subscription is to be made of; nil when it has none that counts.
+    /// Returns the token for the device's subscription: one set by hand, else that of the first service in the order;
+    /// nil when there is none.
     public func pushToken(of device: DeviceRecord) async throws(PushError) -> TokenData? {
         let record = try await tokens.store.load(device.id)
         return try await tokens.token(of: device, record).map {
@@ -83,7 +84,9 @@ public final class AltcraftDevices: Sendable {
         try await updateToken(of: device, as: attempt, repeatsRefused: true)
     }
 
-    /// As ``updateToken(of:as:)``; a move that Altcraft refused before is made again only if `repeatsRefused`.
+    /// Does as ``updateToken(of:as:)``.
+    ///
+    /// With JWTs, a move that Altcraft refused before is made again only if `repeatsRefused`.
     package func updateToken(
         of device: DeviceRecord,
         as attempt: OutboxAttempt,
@@ -104,9 +107,9 @@ public final class AltcraftDevices: Sendable {
         _ attempt: OutboxAttempt,
         repeatsRefused: Bool
     ) async throws(PushError) -> Bool {
-        // Without a token that Altcraft confirmed there is no subscription to move: the first subscription saves one.
+        // Altcraft has confirmed no token, so there is no subscription to move: the first subscription saves its token.
         guard let saved = record.saved, saved != token else { return false }
-        // A JWT finds the profile without the old token, so that a refused move is no reason to ask again and again.
+        // A JWT finds the profile without the old token, so a move that was refused need not be repeated each time.
         guard repeatsRefused || client.auth.isShared || record.refused != token else { return false }
         var context = AltcraftRequestContext(action: .update, device: device, attempt: attempt)
         context.tokens = [saved.value, token.value]
@@ -153,7 +156,7 @@ public final class AltcraftDevices: Sendable {
             let own = OutboxAttempt(at: attempt.at, number: attempt.number)
             _ = try await update(record, to: token, device, own, repeatsRefused: false)
         } catch {
-            // With a role token the profile is found by the old token, so that nothing goes before the update.
+            // With a role token Altcraft finds the profile by the old token, so nothing may be sent before the move.
             guard error.code == .invalidRequest, !client.auth.isShared else { throw error }
         }
         let fields = device.altcraftFields(client.options.appInfo).overlaid(with: options.customFields)
@@ -229,7 +232,7 @@ public final class AltcraftDevices: Sendable {
     {
         let hashID = answer.response?.profile?.subscription?.hashId
         try await tokens.store.edit(device) { record in
-            // After a refused move the subscription that was made now is one of the new token.
+            // After a refused move, Altcraft made this subscription with the new token.
             if record.saved == nil || record.refused == token { (record.saved, record.refused) = (token, nil) }
             if let hashID { record.hashID = hashID }
         }

@@ -99,7 +99,7 @@ package actor AltcraftStore {
         return await chain.token()
     }
 
-    /// A token that the device has: final at once.
+    /// A provider of a token that the device has; it has no other.
     private struct KnownToken: TokenProvider {
         let known: DeviceToken
         var service: TokenService { known.service }

@@ -62,7 +62,7 @@ public enum AltcraftEventCodes: String, Sendable, CaseIterable {
         case (.seed, .status), (.current, .unsuspend): 234
         case (.current, .status): 235
         case (.current, .event): 236
-        // The seed has no such events: the number is that of the releases that do.
+        // The seed has no such events, so these are the numbers of the releases that have them.
         case (_, .mobile): 237
         case (_, .profile): 238
         }

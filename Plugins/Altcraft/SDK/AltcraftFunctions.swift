@@ -173,7 +173,7 @@ public struct AltcraftTokenFunctions: Sendable {
             try backend.mobile.setProviderPriority(list)
             try await core.setOrder(backend.mobile.providerPriority)
         } catch {
-            return  // Told as an event.
+            return  // Emitted as an event.
         }
         do throws(StoreError) {
             try await core.keepOrder(backend.mobile.providerPriority)
@@ -284,7 +284,7 @@ public struct AltcraftNotifications: Sendable {
         return read
     }
 
-    /// After a tap: tells the opening, and gives what is to be opened; nil for the app itself.
+    /// Reports the opening after a tap, and returns the address to open; nil opens the app itself.
     public func didReceive(action: String, payload: JSONValue) async -> String? {
         guard let read = payload.objectValue.flatMap(AltcraftReceivedPush.init) else { return nil }
         await AltcraftEventFunctions(core: core).openEvent(from: payload)
@@ -307,7 +307,7 @@ public struct AltcraftBackgroundTasks: Sendable {
     /// Begins ``run()`` in the background and returns at once; it goes on until ``AltcraftSDK/shutdown(grace:)``.
     public func registerBackgroundTask() async { await core.runInBackground { await run() } }
 
-    /// Repeats what waits, until the task is cancelled: soon after a failure, and every three hours anyway.
+    /// Repeats what waits until the task is cancelled: soon after a failure, and every three hours in any case.
     public func run() async {
         core.events.emit(.info, "registerBackgroundTask()", "the background task is registered", 206)
         while await core.waitForWork() {

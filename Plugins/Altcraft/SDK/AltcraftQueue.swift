@@ -73,7 +73,7 @@ actor AltcraftQueue {
         if let rows { return rows }
         let bytes = try await state.loadState(name)
         let list = bytes.flatMap { try? JSONValue(parsing: $0) }?.arrayValue ?? []
-        if let rows { return rows }  // Somebody else was faster.
+        if let rows { return rows }  // Another call has read them meanwhile.
         let read = list.compactMap(Row.init)
         rows = read
         return read

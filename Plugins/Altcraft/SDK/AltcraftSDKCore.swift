@@ -35,7 +35,7 @@ actor AltcraftSDKCore {
     private var repeatsRefused = false
     /// The loop of ``AltcraftBackgroundTasks/registerBackgroundTask()``.
     private var background: Task<Void, Never>?
-    /// Rung when a call left something to be repeated.
+    /// Signalled when a call left something to be repeated.
     private let failures = AsyncSignal()
 
     init(
@@ -137,7 +137,7 @@ actor AltcraftSDKCore {
         try await state.saveState(priorityName, Array(order.map(\.rawValue).joined(separator: ",").utf8))
     }
 
-    /// Another role's changes must not go out under this one.
+    /// Removes the waiting changes when the role token differs from the last one: they are another role's.
     private func recordRole(_ token: Secret?, _ queue: AltcraftQueue) async throws {
         guard let role = token.map({ AltcraftMatching.hash($0.reveal()) }) else { return }
         let name = "altcraft-sdk/\(group)/role"
@@ -170,8 +170,9 @@ actor AltcraftSDKCore {
         await chain.removeProvider(of: service)
     }
 
-    /// Asks the providers in this order; services that have none here are left to the backend, which knows the order
-    /// too.
+    /// Asks the providers in this order.
+    ///
+    /// Services without a provider here are left to the backend, which has the order too.
     func setOrder(_ order: [TokenService]) async throws(PushError) {
         let known = order.filter { TokenService.known.contains($0) }
         if !known.isEmpty { try await chain.setOrder(known) }
@@ -210,7 +211,7 @@ actor AltcraftSDKCore {
         await backend?.shutdown(grace: grace)
     }
 
-    // MARK: What the functions work with
+    // MARK: Backend and device
 
     /// The backend; nil after event 501.
     func ready(_ function: String) -> AltcraftBackend? {
@@ -269,18 +270,18 @@ actor AltcraftSDKCore {
         }
     }
 
-    /// As the next pass, with a move that Altcraft refused before.
+    /// Makes a pass that also repeats a move that Altcraft refused before.
     func sweepAnew() async {
         repeatsRefused = true
         await sweep()
     }
 
-    // MARK: What waits
+    // MARK: The queue
 
     /// Returns the number of waiting requests, of all profiles.
     func waiting() async throws(StoreError) -> Int { try await queue?.count() ?? 0 }
 
-    /// Keeps a row and sends what it can; the answer to it, when there was one.
+    /// Keeps a row, sends what it can, and returns the answer to the row; nil when there was none.
     func submit(_ kind: String, _ body: JSONObject, _ function: String) async -> ResponseWithHttp? {
         guard let backend = ready(function), let queue else { return nil }
         do throws(PushError) {
@@ -297,13 +298,13 @@ actor AltcraftSDKCore {
             if needsRepeat { failures.signal() }
             return answer
         } catch {
-            return nil  // The event has been told; nothing is kept.
+            return nil  // The event has been emitted; nothing is kept.
         }
     }
 
     /// Sends what waits, in the order token, changes, events; one pass at a time.
     ///
-    /// - Returns: The answers, by the row. Empty for a call that another pass takes along.
+    /// - Returns: The answers by row; empty for a call during another pass, which then runs once more.
     @discardableResult
     func sweep() async -> [UUID: ResponseWithHttp] {
         guard !isSweeping else {
@@ -331,7 +332,7 @@ actor AltcraftSDKCore {
             tag = try await backend.mobile.userTag(of: record, isQueue: true)
             rows = try await queue.rows(of: tag)
         } catch {
-            return  // Rows stay; the event has been told.
+            return  // Rows stay; the event has been emitted.
         }
         if record.token != nil {
             let isAnew = repeatsRefused
@@ -385,7 +386,7 @@ actor AltcraftSDKCore {
     /// Waits for the next pass: the local chain's pause after a failure, or the periodic one's; false when cancelled.
     func waitForWork() async -> Bool {
         while !Task.isCancelled {
-            let mark = failures.mark  // What was signalled so far is in `needsRepeat` already.
+            let mark = failures.mark  // Earlier signals are in `needsRepeat` already.
             await failures.wait(after: mark, atMost: nextPause(), time)
             let isDue = failures.mark == mark && !Task.isCancelled
             if isDue {

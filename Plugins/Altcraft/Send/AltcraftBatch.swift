@@ -59,7 +59,7 @@ final class AltcraftBatch: Sendable {
                 "A campaign is started for a user or a profile id, not for a \(addressee.recipient.form.rawValue)."
             return refuse("unsupported_recipient", detail)
         }
-        // Neither call has a time to live, so that it can only be kept until the start.
+        // Neither call has a time to live, so it can be checked before the start only.
         if request.remaining(now: time.now) == .over { return .refused(.expired) }
         if request.notification.isDryRun { return .accepted(Acceptance(isDryRun: true)) }
         let body = body(request.notification, addressee.language, matching, identifier)

@@ -88,8 +88,9 @@ extension AltcraftClient {
         return PushError(context.action.isRepeated ? .unavailable : .invalidRequest, message, reason: "\(code)")
     }
 
-    /// Emits an event after the last try of a queued operation other than a token update: without it the loss would be
-    /// silent.
+    /// Emits an event after the last try of a queued operation, which would otherwise be lost silently.
+    ///
+    /// Token updates are left out.
     private func dropIfLast(_ context: AltcraftRequestContext) {
         guard context.action.isRepeated, context.action != .update,
             context.attempt.number >= options.operationPolicy.maximumAttempts

@@ -16,7 +16,7 @@ struct AltcraftRequestContext: Sendable {
     var remark: String?
     /// Texts that must not be in a message.
     var tokens: [String] = []
-    /// Hears the answer, whether it is yes or no.
+    /// Gets the answer, also that of a refusal.
     var answerSlot: AnswerSlot?
 }
 
@@ -80,10 +80,10 @@ final class AltcraftClient: Sendable {
 
     // MARK: Requests
 
-    /// Makes the request that `make` builds for a matching mode, and gives the answer of a success.
+    /// Makes the request that `make` builds for a matching mode, and returns the answer of a success.
     ///
-    /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` for what is worth another try, anything
-    ///   else for what is not; the reason is the event's number.
+    /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` when another try may help, else another
+    ///   code. The reason is the number of the event.
     func perform(
         _ context: AltcraftRequestContext,
         _ make: (_ mode: String) -> AltcraftRequest

@@ -42,7 +42,7 @@ public final class ChabokAuth: AuthStrategy {
         return AuthCredential(headers: [.init(headerName, token)], generation: 1)
     }
 
-    /// Never: there is no other token, and the platform's own words say more.
+    /// Always false: there is no other token, and Chabok's own answer says more than a refusal would.
     public func isRefusal(_ answer: HTTPAnswer) -> Bool { false }
 
     /// Gives up: an access token is made in the panel, by a person.

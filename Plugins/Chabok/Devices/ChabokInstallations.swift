@@ -77,8 +77,8 @@ public struct ChabokInstallations: DeviceRegistrar {
         }
     }
 
-    /// Tells the token alone where nothing else is new, else all; an installation that Chabok has forgotten is made
-    /// anew.
+    /// Sends the token alone when nothing else has changed, else all fields; creates an installation that Chabok has
+    /// forgotten.
     private func write(
         _ fields: JSONObject,
         _ known: ChabokRecord?,
@@ -133,7 +133,7 @@ public struct ChabokInstallations: DeviceRegistrar {
             fields["userId"] = .string(user)
         } else {
             fields["isGuest"] = true
-            // The tags of a user are the user's, see ChabokUsers; only a guest's are the installation's.
+            // Tags of a user belong to the user, see ``ChabokUsers``; only a guest's belong to the installation.
             fields["tags"] = .array((device.tags.map(ChabokSegment.tag) + [Self.guestTag]).map { .string($0) })
         }
         let names = [
@@ -152,11 +152,10 @@ public struct ChabokInstallations: DeviceRegistrar {
         try await records.save(nil, of: device.id)
     }
 
-    /// Tells Chabok how the user of an installation wants the messages of channels; channels that are not named keep
-    /// theirs.
+    /// Sets how the user of an installation wants the messages of channels; other channels keep their settings.
     ///
-    /// The member `notificationSettings` is the client library's; that it holds `sound` and `alert` by channel is our
-    /// reading.
+    /// The client library has the member `notificationSettings`. That it holds `sound` and `alert` by channel is our
+    /// assumption.
     public func setChannels(
         _ channels: [String: ChabokChannelSettings],
         of installation: String
@@ -227,7 +226,7 @@ public struct ChabokInstallations: DeviceRegistrar {
         return list.compactMap(\.stringValue)
     }
 
-    /// The user whose private channel a device or installation is.
+    /// Returns the target of a device or an installation: its private channel, at the user who is logged in on it.
     func target(of recipient: Recipient) async throws(PushError) -> ChabokTarget {
         func refuse(_ reason: String, _ detail: String) -> ChabokTarget {
             .refused(Refusal(.token, reason: reason, detail: detail, advice: .never))
@@ -237,13 +236,13 @@ public struct ChabokInstallations: DeviceRegistrar {
             guard let record = try await records.load(id) else {
                 return refuse("not_registered", "The device was never registered with Chabok.")
             }
-            guard let user = record.user else { return refuse("guest", "Nobody is logged in on the device.") }
+            guard let user = record.user else { return refuse("guest", "No user is logged in on the device.") }
             return .installation(record.installation, of: user)
         case .platformID(let id):
             guard let found = try await fetch(id) else {
                 return refuse("unknown_installation", "Chabok knows no such installation.")
             }
-            guard let user = found.user else { return refuse("guest", "Nobody is logged in on the device.") }
+            guard let user = found.user else { return refuse("guest", "No user is logged in on the device.") }
             return .installation(id, of: user)
         default: return refuse("unsupported", "Only devices and installations have a private channel.")
         }

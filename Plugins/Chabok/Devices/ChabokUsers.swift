@@ -184,7 +184,7 @@ public struct ChabokUsers: TagEditor {
         for (name, value) in tags where name != "attributes" {
             switch value {
             case .bool(true): added.append(name)
-            // The gateway writes 1 for a tag without a value.
+            // The gateway writes 1 for a tag that has no value.
             case .string("1") where device.tags.contains(name): added.append(name)
             case .null, .bool(false): removed.append(name)
             default:
@@ -194,7 +194,7 @@ public struct ChabokUsers: TagEditor {
         }
         if !added.isEmpty { reached = max(reached, try await addTags(added, to: user)) }
         if !removed.isEmpty { reached = max(reached, try await removeTags(removed, of: user)) }
-        // Chabok does not say whether a tag had a value; removing it in the other way too does no harm.
+        // Chabok does not show whether a tag has a value, so it is removed in both ways.
         for name in removed { reached = max(reached, try await removeValueTag(name, of: user)) }
         if case .object(let attributes)? = tags["attributes"] { try await setAttributes(attributes, of: .user(user)) }
         return reached

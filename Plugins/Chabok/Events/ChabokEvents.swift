@@ -214,7 +214,7 @@ extension ChabokEvent {
                 message: isReachable ? "Chabok can be reached." : "Chabok cannot be reached."
             )
         case .reported(let report):
-            // Those about a message are told with its delivery, by its receipt.
+            // A report about a message is published with its delivery, by the receipt.
             report.isAboutDelivery
                 ? nil
                 : BackendNotice(

@@ -42,7 +42,7 @@ enum ChabokCheck {
         return check
     }
 
-    /// Why recipients of a form cannot be reached in a way; nil when they can.
+    /// Returns why recipients of a form cannot be reached by a mechanism; nil when they can.
     static func problem(of form: Recipient.Form, with way: ChabokOptions.Mechanism) -> String? {
         switch (form, way) {
         case (.user, _), (_, .message): nil

@@ -13,7 +13,7 @@ extension ChabokTracker: ClickReader {
         let verdict = try Self.verdict(click.context)
         let known = try await click.device.asyncMap { id throws(PushError) in try await records.load(id) } ?? nil
         var action = ChabokNotification.Action(identifier: click.action)
-        // The older doors have no identifier: what counts as a click there opens the notification.
+        // The callbacks before iOS 10 report no identifier: a click through one of them opens the notification.
         if let verdict, click.action == nil { action = verdict.isClick ? .opened : .shown }
         let notification = ChabokPayloadParser.parse(click.payload, action: action, isTolerant: true)
         stream.send(.messageReceived(notification))
@@ -120,7 +120,7 @@ extension ChabokNotification {
 }
 
 extension Optional where Wrapped: Sendable {
-    /// As `map`, for a body that waits.
+    /// Does as `map`, for an asynchronous body.
     fileprivate func asyncMap<Value>(
         _ body: (Wrapped) async throws(PushError) -> Value
     ) async throws(PushError) -> Value? {

@@ -224,7 +224,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         }
     }
 
-    /// The most rows of a report that are read: pages that never end must not fill the memory.
+    /// The most rows of a report that are read, so that a report without an end does not fill the memory.
     static let mostUninstalls = 100_000
 
     /// The devices that lost the app in a span of time, all pages of the report; at most 100,000.
@@ -267,7 +267,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
                 let detail = "The report has more than \(Self.mostUninstalls) rows: ask for a shorter span"
                 throw PushError(.badAnswer, detail, reason: "report_too_large")
             }
-            // A page without rows ends it as well: the count may be wrong.
+            // A page without rows ends the report as well, since the count may be wrong.
             if rows.isEmpty || offset >= Int(clamping: count) { return found }
         }
     }
@@ -294,7 +294,9 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
 }
 
 extension ChabokMessages.Status {
-    /// Reads a message; the elements of its lists are texts, numbers or objects, for nothing documents them.
+    /// Reads a message.
+    ///
+    /// The elements of its lists may be texts, numbers or objects: their form is not documented.
     init(_ json: JSONObject, now: Date) {
         func list(_ name: String) -> [String] {
             (json[name]?.arrayValue ?? []).map { element in

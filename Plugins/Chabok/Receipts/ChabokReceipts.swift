@@ -21,7 +21,7 @@ public struct ChabokReceipts: ReceiptReader {
     /// An empty object.
     public var acknowledgement: [UInt8] { Array("{}".utf8) }
 
-    /// True unless the secret is wrong: it stands in the head.
+    /// Checks the secret, which stands in the head; true unless it throws.
     public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
         try check(callback)
         return true
@@ -50,7 +50,7 @@ public struct ChabokReceipts: ReceiptReader {
         for report in reports {
             events.send(.reported(report))
             guard case .delivered = report.kind else { continue }
-            // The delivery's own receipt tells the gateway; this is for observers of the stream.
+            // The gateway has the receipt of the delivery; this event is for readers of the stream.
             let message = ChabokPayloadParser.parse(report.raw, action: .shown, isTolerant: true)
             events.send(.messageReceived(message), isAnnounced: false)
         }
@@ -77,7 +77,7 @@ public struct ChabokReceipts: ReceiptReader {
         )
     }
 
-    /// Compares without telling by its duration where the difference is.
+    /// Compares in constant time, so that the duration does not show where the difference is.
     private static func isEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
         var difference = left.count ^ right.count
         for place in 0..<max(left.count, right.count) {
@@ -101,7 +101,7 @@ extension ChabokReport {
             case .shown: (.delivered, "shown")
             case .opened, .seen: (.opened, "opened")
             case .actionTaken: (.opened, "action_taken")
-            case .dismissed: (.delivered, "dismissed")  // Nobody wipes away what was not there.
+            case .dismissed: (.delivered, "dismissed")  // Only a notification that was shown can be dismissed.
             case .newInstall, .newUser, .appOpened, .uninstalled, .other: (.note, "other")
             }
         return DeliveryReceipt(event, platformID: messageID, token: owner, reason: reason, at: at ?? receivedAt)

@@ -57,7 +57,7 @@ public struct ChabokTracker: EventReporter {
             let range = start..<min(start + Self.bulkLimit, bodies.count)
             do throws(PushError) {
                 let answer = try await post("trackBulk", .array(Array(bodies[range])))
-                // Chabok's count may be wrong: it is at most the number of events that were sent to it.
+                // Chabok's count may be wrong, so it is limited to the number of events that were sent.
                 let counted = answer.json?["n"]?.integerValue.map { min(Int(count: $0), range.count) }
                 result.accepted += counted ?? range.count
             } catch {
@@ -116,7 +116,7 @@ public struct ChabokTracker: EventReporter {
         try await client.call("POST", "/installations/\(call)", body, isRepeatable: false)
     }
 
-    // MARK: What devices did
+    // MARK: Reports of devices
 
     /// Takes a notification that an app tells of, to the event stream and, where the options say so, to Chabok.
     ///

@@ -46,7 +46,7 @@ final class ChabokClient: Sendable {
         )
     }
 
-    /// Why the access token is no good, since Chabok refused it; nil while it is.
+    /// The problem of the access token, after Chabok refused it; nil while it is accepted.
     var credentialAlert: String? { refusedToken.withLock { $0 } }
 
     /// Makes one exchange, and returns the answer as it is, with any status.
@@ -106,7 +106,7 @@ final class ChabokClient: Sendable {
             case .success(let answer):
                 if answer.isSuccess || accepted.contains(answer.status) { return answer }
                 problem = ChabokRejections.error(answer)
-                // Wrong credentials of an SDK are answered so too: such a call is repeated only once.
+                // Chabok also answers 500 to wrong credentials of an SDK, so such a call is repeated only once.
                 if answer.status == 500, attempt > 1 { throw problem }
             case .failure(let failure):
                 problem = ChabokRejections.error(failure, isRepeatable: isRepeatable)
@@ -133,13 +133,15 @@ final class ChabokClient: Sendable {
         monitor.ended()
     }
 
-    /// Half a second, doubled with each try, at most 20 s, of which at least half.
+    /// Returns half a second, doubled with each try up to 20 s, of which a random share of at least half.
     private static func backoff(_ attempt: Int) -> Duration {
         let full = min(longestPause, .milliseconds(500) * (1 << min(attempt - 1, 10)))
         return .seconds(clamping: full.inSeconds * Double.random(in: 0.5...1))
     }
 
-    /// Transports name no path; this holds even if one did.
+    /// Removes the token from a failure.
+    ///
+    /// Transports name no path, so this is a second safeguard.
     private func redacted(_ failure: HTTPFailure) -> HTTPFailure {
         guard let accessToken else { return failure }
         return HTTPFailure(failure.stage, failure.cause, accessToken.redacted(failure.detail))

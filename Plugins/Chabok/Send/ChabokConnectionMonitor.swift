@@ -56,14 +56,14 @@ final class ChabokConnectionMonitor: Sendable {
 
     func failed(_ failure: HTTPFailure) {
         switch failure.cause {
-        // They say nothing about the link.
+        // These failures say nothing about the link.
         case .cancelled, .invalidCall, .credentials, .credentialsUnavailable, .queueFull: return
         case .deadline: apply { $0.failed(isTimeout: true) }
         default: apply { $0.failed(isTimeout: false) }
         }
     }
 
-    /// Told under the lock, so that two changes never change places; the stream does not block.
+    /// Sends the events under the lock, so that changes keep their order; the stream does not block.
     private func apply(_ change: (inout ChabokConnectionMachine) -> [ChabokEvent]) {
         machine.withLock { machine in
             for event in change(&machine) { events.send(event) }

@@ -18,7 +18,7 @@ struct ChabokOutcomes: Sendable {
         guard answer.isSuccess else {
             var refusal = ChabokRejections.refusal(answer)
             guard answer.status == 500 else { return all(.refused(refusal)) }
-            // Also what wrong credentials can look like: one repeat of each delivery, and no more.
+            // Chabok answers 500 to wrong credentials as well, so each delivery is repeated once only.
             return call.slots.map { slot in
                 refusal.advice = secondChances.use(slot.messageID) ? .retry(after: answer.retryAfter) : .never
                 return report(slot, .refused(refusal))
@@ -41,7 +41,7 @@ struct ChabokOutcomes: Sendable {
                 return slots.map { report($0, outcome) }
             }
         }
-        // Another number of entries than of messages: what they say together is all there is to know.
+        // The number of entries is not that of the messages, so all messages share the sum of the entries.
         let whole = ChabokAnswer.Entry(id: entries.first?.id, count: answer.count)
         return all(outcome(whole, answer.status))
     }
@@ -56,7 +56,9 @@ struct ChabokOutcomes: Sendable {
         DeliveryReport(request: slot.request, recipient: slot.recipient, outcome: outcome)
     }
 
-    /// A count of no devices is a success of HTTP, and nothing is delivered.
+    /// Returns the outcome of an entry.
+    ///
+    /// A success with a count of 0 devices delivers nothing, so it is a refusal.
     private func outcome(_ entry: ChabokAnswer.Entry, _ status: Int) -> DeliveryOutcome {
         guard entry.count != 0 else {
             return .refused(
@@ -81,12 +83,12 @@ struct ChabokOutcomes: Sendable {
     }
 }
 
-/// Remembers which deliveries have met a fault of the server once, the newest ones.
+/// The newest deliveries that have been repeated once after a fault of the server.
 final class ChabokSecondChances: Sendable {
     private static let capacity = 10_000
     private let state = Mutex((seen: Set<MessageID>(), order: [MessageID]()))
 
-    /// Whether the delivery has its second chance still; it has none afterwards.
+    /// Returns whether the delivery may be repeated, which it may once.
     func use(_ message: MessageID) -> Bool {
         state.withLock { state in
             guard state.seen.insert(message).inserted else { return false }

@@ -10,7 +10,7 @@ internal import ChaparCore
 enum FCMRejections {
     /// The handling that an error calls for.
     enum Consequence: Sendable, Hashable {
-        /// The token is dead; only a certain death ends it without asking other backends.
+        /// The token is dead. Unless that is certain, the other backends of the service are tried first.
         case invalidToken(isCertain: Bool)
         /// The token is dead where Google blames it, else the message stays wrong.
         case argument
@@ -86,7 +86,7 @@ enum FCMRejections {
         FCMErrorCode.thirdPartyAuth:
             "The APNs key or web push key in the Firebase console is missing or wrong; another access token won't help.",
     ]
-    /// The same by HTTP status, where no reason is known.
+    /// The fix for an operator, by the HTTP status, where no reason is known.
     private static let accountStatuses: StatusTable<String> = [
         .on(401, means: "Google does not take the access token: check the service account, and this machine's clock."),
         .on(
@@ -107,7 +107,7 @@ enum FCMRejections {
     static let partPause = Duration.seconds(60)
     /// Google's first delay after a server error; shorter ones may get a sender blocked.
     private static let firstDelay = Duration.seconds(10)
-    /// After 429 without `Retry-After`.
+    /// The pause after 429 without `Retry-After`.
     private static let quotaDelay = Duration.seconds(60)
 
     /// Returns the row of an answer that is not a success.
@@ -194,7 +194,7 @@ extension FCMRejections {
         }
     }
 
-    // MARK: The rows that look closer: what they mean depends on fields of the answer, and on the target
+    // MARK: Rows whose meaning depends on fields of the answer, or on the target
 
     /// Returns whether `INVALID_ARGUMENT` is about the token: only then is it dead.
     ///

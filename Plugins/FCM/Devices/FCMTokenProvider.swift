@@ -73,9 +73,10 @@ public struct FCMTokenProvider: TokenProvider {
         try await AppToken.fetch(within: deadline, fetch) { text throws(InvalidToken) in try validate(text) }
     }
 
-    /// Takes blanks off both ends; inside there may be none, nor control characters, and 4,096 characters at most.
+    /// Removes white space at both ends.
     ///
-    /// No stricter pattern: Google promises none.
+    /// Inside there may be none, nor control characters, and the text has 4,096 bytes at most. There is no stricter
+    /// pattern, since Google promises none.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
         try Self.form(of: text, service)
     }

@@ -170,7 +170,7 @@ struct FCMOverrides: Sendable {
         }
     }
 
-    /// Google refuses what Apple would.
+    /// Checks the header fields that Google refuses because Apple would refuse them.
     private mutating func checkAppleHeaders() {
         let headers = object["apns"]?["headers"]
         if let priority = headers?["apns-priority"]?.stringValue, !["1", "5", "10"].contains(priority) {

@@ -11,7 +11,7 @@ struct FCMTarget: Sendable {
         case android
         case iOS
         case web
-        /// A device of any kind: the caller knows the token and not whose it is.
+        /// A device whose platform is not known, only its token.
         case device
         case topic
         case condition
@@ -57,7 +57,7 @@ struct FCMTarget: Sendable {
 
     /// The kind of target.
     let kind: Class
-    /// `,"token":"` and its like.
+    /// The name of the member and the opening quotation mark of its value, such as `"token":"`.
     let opening: StaticString
     /// The value, fit to stand between quotation marks.
     let value: String
@@ -101,10 +101,10 @@ struct FCMTarget: Sendable {
         case impossible
     }
 
-    /// Looks at a token once: not empty, no blanks or control characters, at most 4,096 characters.
+    /// Returns how a token can be written: it must have 1 to 4,096 bytes, without white space and control characters.
     ///
-    /// No stricter pattern: Google promises none. Numbers instead of conditions, so that the compiler looks at 16 bytes
-    /// at once.
+    /// There is no stricter pattern, since Google promises none. Arithmetic instead of conditions lets the compiler
+    /// test 16 bytes at once.
     private static func form(of token: String) -> Form {
         var token = token
         return token.withUTF8 { bytes in
@@ -136,8 +136,8 @@ extension TokenService {
 
 /// The names and conditions of FCM's topics.
 ///
-/// Checks of messages and the calls about topics ask it before a request is made, so that a mistake is found without
-/// Google. It looks at the text only: whether a topic exists is not known.
+/// The checks of messages and the calls about topics use it before a request, so that a mistake is found without
+/// Google. It reads the text only: it does not know whether a topic exists.
 enum FCMTopic {
     /// The most topics in a condition.
     static let maximumTopics = 5

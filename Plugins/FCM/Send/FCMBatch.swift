@@ -113,13 +113,13 @@ struct FCMBatch {
         }
     }
 
-    // MARK: What never leaves
+    // MARK: Refusals without a request
 
     private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
         refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))
     }
 
-    /// Why an Android device that was not seen for long gets nothing; nil for any other.
+    /// Returns the refusal of an Android device that was not seen for too long; nil for any other device.
     private func stale(_ lastSeen: Date?) -> Refusal? {
         guard let staleAfter, let lastSeen, started.timeIntervalSince(lastSeen) > staleAfter.inSeconds else {
             return nil

@@ -32,7 +32,7 @@ final class FCMPartialPauses: Sendable {
             let known = pauses[part]
             var span = span
             if part != .topics {
-                // Those that were under way together are refused together: that is one answer.
+                // Messages that were sent together are refused together, which counts as one answer.
                 if let known, known.until > now { return }
                 if known?.isForgotten(at: now) ?? true { span = Self.firstSpan }
             }

@@ -185,7 +185,7 @@ enum FCMMessageRules {
         return result
     }
 
-    // MARK: What fields say
+    // MARK: Values of fields
 
     private static func checkData(_ data: JSONValue?, _ path: String) throws(FCMRefusal) {
         guard let data = data?.objectValue else { return }

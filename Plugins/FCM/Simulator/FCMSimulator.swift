@@ -89,7 +89,7 @@ public final class FCMSimulator: Sendable {
     /// The service-account key file of the project, in Firebase's form, with this simulator's token endpoint.
     public var credentialsFile: String { account.json(tokenURI: tokenURI) }
 
-    // MARK: What it knows
+    // MARK: Accounts, tokens and quotas
 
     /// Registers tokens as live ones.
     public func register(tokens: some Sequence<String>, platform: String = "ANDROID") {
@@ -158,7 +158,7 @@ public final class FCMSimulator: Sendable {
     /// Makes the next answer about topics lack the last `count` results.
     public func dropResults(_ count: Int) { service.withState { $0.missingResults = count } }
 
-    // MARK: What happened
+    // MARK: Counters and inbox
 
     /// The counts of messages and tokens.
     public var counters: FCMCounters { service.withState { $0.counters } }
@@ -182,7 +182,7 @@ public final class FCMSimulator: Sendable {
         host.reset()
     }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
     /// Sends `GOAWAY` on open connections: all, or those of one listener.
     public func goAway(_ frame: SandboxGoAway, listener: FCMListener? = nil) {

@@ -28,7 +28,7 @@ enum HMSRejections {
         case configuration
         /// None of the tokens is good.
         case deadTokens
-        /// Once more with normal urgency; after that it is the account's.
+        /// Once more with normal urgency; after that the account has no right to send it.
         case demote
         /// Only waiting helps.
         case retry
@@ -244,7 +244,7 @@ enum HMSTokenReasons {
 enum HMSTopicCodes {
     static func detail(_ code: String) -> String? { known[code] }
     static func isConfiguration(_ code: String) -> Bool { code == "82000012" || code == "82000013" }
-    /// Whether a code of the family is unknown, and the call may work the next time.
+    /// Whether an unknown code of the topic calls' family may go away when the call is repeated.
     static func isWorthATry(_ code: String) -> Bool { code.hasPrefix("82") && known[code] == nil }
 
     private static let known: [String: String] = [
@@ -256,11 +256,11 @@ enum HMSTopicCodes {
     ]
 }
 
-/// The codes that only the call that takes messages back has, or that mean something else there.
+/// The codes of the call that takes messages back, where they are unknown to sends or mean something else there.
 ///
 /// Source: Huawei, "Push Kit, REST API, message revocation", read 2026-11.
 enum HMSRevocationCodes {
-    /// Returns the error of a code; nil for one that means what it means of a message.
+    /// Returns the error of a code; nil for a code with the meaning that it has for sends.
     static func error(_ code: String) -> PushError? {
         known[code].map { PushError($0.code, $0.detail, reason: code) }
     }

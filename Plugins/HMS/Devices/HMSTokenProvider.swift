@@ -27,8 +27,8 @@ public struct HMSTokenProvider: TokenDeleting {
 
     /// Makes a provider of `ios-huawei`.
     ///
-    /// Huawei's iOS SDK makes its token of Apple's: while `apple` has none there is none here either, and a chain goes
-    /// on.
+    /// Huawei's iOS SDK makes its token from Apple's. While `apple` has none, this provider has none either, and a
+    /// chain of providers asks the next.
     ///
     /// - Parameters:
     ///   - apple: The provider of `ios-apns`.
@@ -67,12 +67,14 @@ public struct HMSTokenProvider: TokenDeleting {
         return DeviceToken(text, service: service)
     }
 
-    /// Asks for the token's deletion; that it returns means that it was asked for, not that it happened.
+    /// Asks the app to delete its token.
+    ///
+    /// A return means that the app was asked, not that the token is gone.
     public func delete(_ token: DeviceToken) async throws(PushError) {
         guard token.service == service else {
             throw PushError(.invalidRequest, "a token of \(token.service) is not one of \(service)")
         }
-        guard let remove else { throw PushError(.unsupported, "nobody said how tokens are deleted") }
+        guard let remove else { throw PushError(.unsupported, "the provider was made without a way to delete tokens") }
         do {
             try await Deadline.run(deadline) { try await remove(token) }
         } catch let error as PushError {

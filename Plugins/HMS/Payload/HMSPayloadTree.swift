@@ -149,7 +149,7 @@ enum HMSPayloadTree {
         return "c" + digest.prefix(8).map { String(Int($0) + 256, radix: 16).dropFirst() }.joined()
     }
 
-    // MARK: Looking at the result
+    // MARK: The finished message
 
     /// Whether a second copy takes the first one's place on the screen.
     static func replacesItself(_ message: JSONObject, _ form: HMSPayload.Form) -> Bool {

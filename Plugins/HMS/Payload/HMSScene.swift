@@ -19,7 +19,7 @@ enum HMSScene {
     ]
     private static let members = ["push_type", "payload", "pushOptions"]
 
-    /// The message but for its target: `push_type` aside, what goes into the body.
+    /// Returns the push type, and the members of the body without its target.
     static func make(
         _ request: PushRequest,
         language: String?,

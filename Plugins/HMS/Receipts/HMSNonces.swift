@@ -2,11 +2,10 @@ internal import Crypto
 internal import Foundation
 internal import Synchronization
 
-/// The bodies that signed fields came with, remembered while their timestamps are valid.
+/// The request bodies that came with each signed header field, remembered while the timestamp of the field is valid.
 ///
-/// A field that comes again with the same body is the same callback again, which is harmless; with another body it is
-/// forged. Memory is bounded: with more than ``capacity`` in that time, 166 callbacks a second, the oldest is forgotten
-/// early.
+/// A field that comes again with the same body is a harmless repeat of the callback. With another body it is forged.
+/// Memory is bounded: with more than ``capacity`` callbacks in that time, 166 a second, the oldest is forgotten early.
 final class HMSNonces: Sendable {
     /// The most that are remembered, some 10 MiB.
     static let capacity = 100_000
@@ -43,7 +42,7 @@ final class HMSNonces: Sendable {
     /// How many are remembered.
     var count: Int { contents.withLock { $0.bodies.count } }
 
-    /// Whether no other body came with this signed text; it is remembered from now on.
+    /// Returns whether no other body came with this signed text, and remembers the body.
     func isFirstBody(_ body: [UInt8], of signed: Data, at now: Date) -> Bool {
         let (field, body) = (Digest(signed), Digest(body))
         return contents.withLock { contents in

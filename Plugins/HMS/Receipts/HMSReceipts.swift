@@ -61,7 +61,9 @@ public struct HMSReceipts: ReceiptReader {
         return receipts
     }
 
-    /// A receipt of the future is taken for one of now: no pause is longer than its rule.
+    /// Starts or ends the pause of the token that a receipt names.
+    ///
+    /// A receipt with a time in the future counts as one of now, so that no pause is longer than its rule.
     private func look(at receipt: DeliveryReceipt, receivedAt: Date) {
         guard let pauses, let token = receipt.token else { return }
         if receipt.event == .delivered {

@@ -176,7 +176,7 @@ struct HMSBatch {
         return group
     }
 
-    // MARK: What never leaves
+    // MARK: Refusals without a request
 
     private mutating func refuse(_ slot: HMSBatchRequest.Slot, _ refusal: Refusal) {
         refused.append(

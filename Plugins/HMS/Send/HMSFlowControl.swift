@@ -29,7 +29,7 @@ final class HMSFlowControl: Sendable {
     /// 5 minutes.
     func throttled(floor: Duration?) -> Duration {
         let inARow = state.withLock { state in
-            // Requests that were on the way together are refused together: that is one refusal.
+            // Requests that were sent together are refused together, which counts as one refusal.
             let now = ContinuousClock.now
             if let last = state.last, now < last + .seconds(1) { return max(1, state.inARow) }
             state.last = now

@@ -1,8 +1,10 @@
 import Foundation
 import Synchronization
 
-/// The last tokens that Huawei took a message for: when a whole request is refused, one of them tells whether the
-/// tokens are dead or the app or project is wrong.
+/// The last tokens that Huawei accepted a message for.
+///
+/// When Huawei refuses all tokens of a request, a check of one of these shows whether the tokens are dead or the app or
+/// project is wrong.
 final class HMSKnownGoodTokens: Sendable {
     private static let life: TimeInterval = 86_400
     private let last = Mutex<[(token: String, at: Date)]>([])

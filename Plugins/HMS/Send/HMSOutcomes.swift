@@ -6,7 +6,7 @@ import ChaparCore
 /// ``HMSBackend`` makes one for each round of a request and does what the verdict says: report, send in smaller
 /// requests, replace the credential. It sends nothing itself; what a code means stands in ``HMSRejections``.
 struct HMSOutcomes {
-    /// When the send began: since then a refused token counts as dead.
+    /// The start of the send; refused tokens count as dead since then.
     let started: Date
     /// The round of a request whose answer it is.
     let batchRequest: HMSBatchRequest
@@ -19,7 +19,7 @@ struct HMSOutcomes {
         case again([HMSBatchRequest])
         /// The credential was refused: replace it, send once more, and report this if that is not possible.
         case reauthorize(code: String?, status: Int, otherwise: DeliveryOutcome)
-        /// Every one of several tokens was refused, which a wrong app or project brings about too.
+        /// All tokens of a request with several were refused, which a wrong app or project causes as well.
         case suspicious
     }
 
@@ -166,7 +166,7 @@ struct HMSOutcomes {
     private func withoutCode(_ answer: HMSAnswer, _ flow: HMSFlowControl) -> Verdict {
         let status = answer.status
         guard answer.code == nil else {
-            // A family of codes that did not exist when this was written: only time and the counter can tell.
+            // The family of the code is unknown: the delivery is retried, and counted under the reason `unknown_code`.
             let detail = "Huawei gave a code unknown to Chapar."
             let advice = Refusal.Advice.retry(after: answer.retryAfter)
             return all(
@@ -206,7 +206,8 @@ struct HMSOutcomes {
 extension HMSRejections {
     /// The outcome of a delivery to one token for each of Huawei's codes, statuses and reasons.
     static var outcomes: [DeliveryOutcome] {
-        // Neither ends a delivery: the others are accepted, and each refused token has a reason of its own.
+        // Neither ends a delivery on its own: accepted is no refusal, and partial success has a reason for each refused
+        // token.
         let ends = known.filter { $0.value.consequence != .accepted && $0.value.consequence != .partial }
         let codes = ends.keys.sorted().map { code -> HTTPAnswer in
             let body: JSONValue = ["code": .string(code)]

@@ -26,8 +26,8 @@ final class HMSTokenPauses: Sendable {
 
     /// The reasons that pause a token.
     ///
-    /// The spans are ours: Huawei gives none but the day. A week is the longest that an unused phone goes without
-    /// another try.
+    /// The spans are ours, except for the day: Huawei names no other. After a week at most an unused phone gets another
+    /// try.
     static let rules: [String: Rule] = [
         "noRight": Rule(span: .fixed(week)),
         "not_shown": Rule(span: .fixed(week), concernsVisibleOnly: true),
@@ -36,7 +36,7 @@ final class HMSTokenPauses: Sendable {
         "daily_limit": Rule(span: .untilTomorrow, waits: true),
         "frequency_limit": Rule(span: .fixed(.seconds(3600)), waits: true),
     ]
-    /// The most tokens that are paused; one more takes the place of any other.
+    /// The most tokens that are paused; when it is reached, an arbitrary pause is dropped for a new one.
     static let capacity = 100_000
     private static let week = Duration.seconds(7 * 86_400)
 

@@ -58,7 +58,7 @@ struct HMSSendHandler {
         }
     }
 
-    // MARK: Who asks
+    // MARK: Credentials
 
     private func admit(_ state: inout HMSState, needsJWT: Bool = false) throws(HMSCode) -> HMSSimulatorConfiguration.App
     {

@@ -82,7 +82,7 @@ public final class HMSSimulator: Sendable {
         await task?.value
     }
 
-    // MARK: What it is
+    // MARK: Addresses and accounts
 
     /// The first app.
     public var app: HMSSimulatorConfiguration.App { service.settings.apps.first ?? .init() }
@@ -160,7 +160,7 @@ public final class HMSSimulator: Sendable {
         service.withState { $0.reset() }
     }
 
-    // MARK: What goes wrong
+    // MARK: Faults
 
     /// Ends open connections.
     public func end(_ end: SandboxConnectionEnd, listener: SandboxListener? = nil) {

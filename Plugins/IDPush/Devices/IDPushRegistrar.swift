@@ -17,10 +17,10 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     /// Whether the device has a token that OneSignal takes.
     func accepts(_ device: DeviceRecord) -> Bool { (try? DeviceFields(device)) != nil }
 
-    /// Whether the device turned messages off.
+    /// Whether the device waits, since its user has turned messages off.
     func awaits(_ device: DeviceRecord) -> Bool { players.isDeclined(device.id) }
 
-    /// The project, which is a secret and goes in as a hash, and the entitlement of its tokens.
+    /// The project, as a hash since it is a secret, and the entitlement of its tokens.
     var stamp: String { DeviceFields.hash("\(options.projectID.reveal())\n\(options.environment.rawValue)") }
 
     /// Adds the device, or edits it when only fields changed.
@@ -65,7 +65,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
             (record.subscription, record.reason) = (Optional(known).standingAfterRegistration, -2)
             parameters["notification_types"] = -2
         } else {
-            // The next request may fail; then it is tried again alone.
+            // If the next request fails, it is repeated without the registration.
             try await players.save(record)
         }
         if !parameters.isEmpty {
@@ -127,7 +127,9 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     /// Finds the tags that OneSignal would not take.
     func issues(in tags: JSONObject, of device: DeviceRecord) -> [Finding] { OneSignalTags.issues(tags) }
 
-    /// Sets tags without opting the user in, as the original's own action would.
+    /// Sets tags.
+    ///
+    /// A user who has opted out stays so, although the seed's own action would opt the user in.
     func setTags(_ tags: JSONObject, of device: DeviceRecord) async throws(PushError) {
         let requests = try OneSignalTags.requests(tags)
         for request in requests {
@@ -159,14 +161,14 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         do throws(PushError) {
             _ = try await exchange(action, playerID: record.platformID, facts: facts(device))
         } catch {
-            // IDPush may hide "no such player" behind status 0: a new registration is tried, once a day for each
-            // device.
+            // IDPush may report an unknown player with status 0 only: the device is then registered anew, at most once
+            // a day.
             let isFresh = record.renewedAt.map { time.now.timeIntervalSince($0) < 86400 } ?? false
             guard error.reason == IDPushRejections.unknownDevice || error.reason == "refused_by_idpush" && !isFresh,
                 let fields = try? DeviceFields(device)
             else { throw error }
             record.renewedAt = time.now
-            try await players.save(record)  // Saved even when adding fails: not every edit tries it again.
+            try await players.save(record)  // Saved even if adding fails, so that not every edit tries it.
             record = try await add(fields, record)
             _ = try await exchange(action, playerID: record.platformID, facts: facts(device))
         }
@@ -175,7 +177,8 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         return record
     }
 
-    /// One action, with its answer's meaning; tried three times when the answer cannot be read.
+    /// Makes one action and returns the meaning of its answer; repeated up to ``IDPushOptions/attempts`` times when the
+    /// answer cannot be read.
     private func exchange(
         _ action: IDPushAction,
         playerID: String?,

@@ -4,8 +4,8 @@ import Synchronization
 
 /// IDPush as the seed's page has it: one device, a project id, a player id that is kept, five actions.
 ///
-/// Asynchronous first; the callback forms and the seed's own spellings lie on top. Thread-safe: nothing is locked while
-/// a request is out or a callback runs.
+/// The asynchronous form is the main one; the callback forms and the seed's own spellings use it. Thread-safe: no lock
+/// is held during a request or a callback.
 public final class IDPush: Sendable {
     /// The result of an action.
     public struct Result: Sendable, Hashable {

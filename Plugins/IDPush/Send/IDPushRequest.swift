@@ -45,7 +45,7 @@ public struct IDPushRequest: Sendable, Hashable {
             values["notification_types"] = "1"
             values["test_type"] = facts.isTestBuild ? "1" : "2"
         } else {
-            // An id that servers take for a step of the path is none.
+            // An id such as `..`, which servers resolve as a step of the path, is no id.
             guard let playerID, let step = try? FormEncoding.path([playerID]) else { throw .missingPlayerID }
             path = Self.editRoute + step.dropFirst()
             values["player_id"] = playerID

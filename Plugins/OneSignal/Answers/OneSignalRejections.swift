@@ -62,7 +62,7 @@ enum OneSignalRejections {
                     .platform,
                     "conflict",
                     .retry(after: .seconds(1)),
-                    "OneSignal is changing the same user."
+                    "OneSignal is changing the same user at this moment."
                 )
             )
         ),

@@ -40,7 +40,7 @@ final class OneSignalAuth: AuthStrategy {
         }
     }
 
-    /// Only where another key is at hand: else the platform's own words say more.
+    /// True only where another key can be read: otherwise OneSignal's own words say more.
     func isRefusal(_ answer: HTTPAnswer) -> Bool {
         guard answer.status == 401 || answer.status == 403, let fresh = reload?() else { return false }
         return fresh != state.withLock { $0.key }

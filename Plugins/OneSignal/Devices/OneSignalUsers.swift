@@ -27,7 +27,7 @@ struct OneSignalUsers: OneSignalDevices {
         }
     }
 
-    /// Creates the subscription, finds its id, keeps it: in this order, so that what is reported is kept.
+    /// Creates the subscription, finds its id, and keeps it before it is reported.
     private func create(_ fields: DeviceFields, _ known: PlayerRecord?) async throws(PushError) -> PlayerRecord {
         var request = JSONObject()
         if let user = fields.record.user { request["identity"] = ["external_id": .string(user)] }
@@ -78,7 +78,7 @@ struct OneSignalUsers: OneSignalDevices {
         return record
     }
 
-    /// Makes or changes a user; one request a second for each, whichever of the devices asks.
+    /// Creates or changes a user; each user has one request a second, from all of its devices together.
     private func post(_ request: JSONObject, for user: String?) async throws(PushError) -> OneSignalAnswer {
         let path = try OneSignalClient.path("apps", app, "users")
         guard let user else { return try await client.call("POST", path, .object(request), quota: .writes) }
@@ -96,7 +96,9 @@ struct OneSignalUsers: OneSignalDevices {
         return object
     }
 
-    /// Absent for the App Store: a wrong value sends to the wrong APNs host.
+    /// Returns the entitlement of the token; nil for the App Store.
+    ///
+    /// A wrong value sends to the wrong APNs host.
     private func testType(_ fields: DeviceFields) -> Int? {
         guard fields.kind == .iOS else { return nil }
         let fallback = client.options.environment

@@ -79,7 +79,7 @@ struct OneSignalPayload {
             return .object(object)
         }
         let (body, title, subtitle) = (texts[0], texts[1], texts[2])
-        // A title alone: OneSignal shows nothing without contents.
+        // A title alone becomes the contents: OneSignal shows nothing without them.
         if let contents = body ?? title { members["contents"] = map(contents) }
         if body != nil, let title { members["headings"] = map(title) }
         if let subtitle { members["subtitle"] = map(subtitle) }

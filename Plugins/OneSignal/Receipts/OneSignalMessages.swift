@@ -121,7 +121,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
             guard answer.body != nil else {
                 throw PushError(.badAnswer, "OneSignal's answer is no JSON object", reason: "bad_answer")
             }
-            guard let id = answer.id else { return .nobody(answer.text ?? "nobody matched") }
+            guard let id = answer.id else { return .nobody(answer.text ?? "no recipient matched") }
             let invalid = answer.entries("invalid_player_ids") + answer.invalidAliases
             return .made(id: id, invalid: invalid, isReplay: answer.isReplayed)
         }
@@ -153,9 +153,10 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         try await report(of: platformID)?.state
     }
 
-    /// How many of `expected` recipients OneSignal says nothing of once it is done: ids that the app does not know.
+    /// Returns how many of `expected` recipients OneSignal has not counted in a finished message: ids that the app does
+    /// not know.
     ///
-    /// Nil while the message is under way. Their ids are not reported.
+    /// Nil while the message is under way. OneSignal does not name the ids.
     public func shortfall(of platformID: String, expected: Int) async throws(PushError) -> Int? {
         guard let report = try await report(of: platformID), report.completedAt != nil else { return nil }
         return max(0, expected - report.successful - report.failed - report.errored)

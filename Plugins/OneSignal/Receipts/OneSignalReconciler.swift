@@ -1,10 +1,10 @@
 import Foundation
 import ChaparCore
 
-/// Checks, some time after a send to named ids, whether OneSignal counts as many as were named.
+/// Checks, some time after a send to named ids, whether OneSignal counts all of them.
 ///
-/// An answer does not mention ids that the app does not know. Only the counts show that there are some, and nothing
-/// shows which. One task watches all messages; it ends when none is left, or with ``shutdown()``, which awaits it.
+/// An answer does not mention ids that the app does not know. Only the counts show how many there are, and nothing
+/// shows which. One task watches all messages. It ends when none is left, or with ``shutdown()``, which awaits it.
 actor OneSignalReconciler {
     private struct Entry {
         var id: String

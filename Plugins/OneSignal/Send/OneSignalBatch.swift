@@ -2,7 +2,7 @@ import Foundation
 import ChaparCore
 import ChaparOneSignalDevices
 
-/// How one request's recipients are addressed: who is refused at once, and which chunks the others go in.
+/// How the recipients of a request are addressed: those that are refused at once, and the chunks of the others.
 struct OneSignalBatch: Sendable {
     /// The word of the refusal that makes a chunk smaller.
     static let tooMany = "too_many_entries"
@@ -109,7 +109,7 @@ struct OneSignalBatch: Sendable {
                 return refuse(
                     .token,
                     "malformed_platform_id",
-                    "OneSignal's ids are UUIDs; one that is none would sink all others."
+                    "OneSignal's ids are UUIDs: one that is not would make OneSignal refuse the whole request."
                 )
             }
             return .target(.subscriptions, uuid.uuidString.lowercased())
@@ -138,7 +138,7 @@ struct OneSignalBatch: Sendable {
             return .target(.users, id)
         case .topic(let name):
             guard !name.allSatisfy(\.isWhitespace) else {
-                return refuse(.message, "bad_topic", "A segment has a name.")
+                return refuse(.message, "bad_topic", "The topic is empty: it names a segment.")
             }
             return .target(.audience(.segments([name])), "segment:\(name)")
         case .everyone:
@@ -146,7 +146,7 @@ struct OneSignalBatch: Sendable {
             return .target(.audience(.segments([name])), "segment:\(name)")
         case .tags(let filter):
             guard let filters = OneSignalFilter.filters(filter) else {
-                return refuse(.message, "audience_empty", "Tags without any tag address nobody.")
+                return refuse(.message, "audience_empty", "The tags are empty, so they address no one.")
             }
             guard filters.count <= OneSignalFilter.limit else {
                 return refuse(.message, "too_many_filters", "OneSignal takes \(OneSignalFilter.limit) filters.")
@@ -202,13 +202,13 @@ extension OneSignalOutcomes {
         }
     }
 
-    /// An answer that made nothing, though its status says success.
+    /// Returns the refusal for an answer that made no message although its status is a success.
     private static func nobody(_ answer: OneSignalAnswer, isForAudience: Bool) -> Refusal {
         if isForAudience {
             return Refusal(
                 .message,
                 reason: "nobody_matched",
-                detail: answer.text ?? "Nobody is in the audience.",
+                detail: answer.text ?? "The audience is empty.",
                 status: answer.status,
                 advice: .never
             )

@@ -3,7 +3,7 @@ import Foundation
 import ChaparCore
 import Synchronization
 
-/// One request's worth of recipients, with the key that lets OneSignal know it again.
+/// One request for several recipients, with the key by which OneSignal recognizes a repeat.
 struct OneSignalBatchRequest: Sendable, Hashable {
     /// How the targets are addressed.
     enum Form: Hashable, Sendable {
@@ -84,9 +84,10 @@ struct OneSignalOutcomes: Sendable {
 /// Keeps the requests that have no final answer yet, so that each is repeated as it was, whichever caller needs a part
 /// of it.
 ///
-/// A gateway that starts again, or retries, may group deliveries anew. A different group would be a different request
-/// with another key, and the platform would send twice. Requests of more than one recipient are kept in the gateway's
-/// store before they go out, up to ``slots`` at a time; further ones are in memory only. The key of a single recipient
+/// A gateway that starts again, or retries, may group deliveries in another way. The new group would be another request
+/// with another key, and the platform would send twice. Requests for more than one recipient are therefore kept in the
+/// gateway's store before they are sent, up to ``slots`` at a time, and further ones in memory. The key of a single
+/// recipient follows from the delivery.
 /// follows from the delivery.
 actor OneSignalLedger {
     private struct Entry {
@@ -102,7 +103,8 @@ actor OneSignalLedger {
     static let slots = 128
     /// The most deliveries that are remembered.
     static let capacity = 1_000_000
-    /// A key is good for 30 days at OneSignal; a day before, it is given up.
+    /// The age, in seconds, from which a stored request is not read again: a day before the 30 days for which OneSignal
+    /// keeps its key.
     private static let keyLife: TimeInterval = 29 * 86400
 
     private let state: (any StateStore)?
@@ -119,7 +121,7 @@ actor OneSignalLedger {
         self.time = time
     }
 
-    /// The open requests that these deliveries belong to, and the deliveries that belong to none.
+    /// Returns the open request of each of these deliveries; deliveries without one are left out.
     func find(_ messages: [MessageID]) async -> [MessageID: OneSignalBatchRequest] {
         await load()
         var found: [MessageID: OneSignalBatchRequest] = [:]
@@ -197,7 +199,7 @@ actor OneSignalLedger {
         freeSlots.append(slot)
     }
 
-    /// Forgets the oldest when there is too much, and what is too old for its key.
+    /// Forgets the oldest requests when more than ``capacity`` deliveries are remembered.
     private func trim() {
         guard keys.count > Self.capacity else { return }
         let oldest = entries.filter { $0.value.sending == nil }.sorted { $0.value.since < $1.value.since }
@@ -236,7 +238,7 @@ actor OneSignalLedger {
 }
 
 extension OneSignalBatchRequest {
-    /// One line for the request, one for each member.
+    /// Returns a line for the request, and one for each member; nil for an audience.
     fileprivate func stored(since: Date) -> [UInt8]? {
         let formName: String
         switch form {

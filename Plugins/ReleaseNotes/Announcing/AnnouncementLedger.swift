@@ -1,10 +1,10 @@
 import ChaparCore
 import ChaparQueue
 
-/// Remembers which devices an announcement went to, over restarts: the same one goes to a device once.
+/// Remembers, over restarts, which devices an announcement went to, so that it goes to each device once.
 ///
-/// A part is written before it is handed to the gateway and again afterwards, so that one whose fate is not known after
-/// a crash is handed over again under the same idempotency key, which sends nothing twice.
+/// A part is written before it is handed to the gateway, and again afterwards. If a crash leaves its fate unknown, it
+/// is handed over again under the same idempotency key, which sends nothing twice.
 struct AnnouncementLedger: Sendable {
     /// One notification of an announcement.
     struct Part: Sendable {
@@ -63,7 +63,7 @@ struct AnnouncementLedger: Sendable {
         try await save(number)
     }
 
-    /// Takes back the last part, which the gateway refused.
+    /// Removes a part that the gateway refused, if it is the last one; an earlier part stays.
     mutating func withdraw(_ number: Int) async throws(PushError) {
         guard number == parts.count - 1 else { return }
         parts.removeLast()

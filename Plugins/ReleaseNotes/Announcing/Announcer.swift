@@ -165,7 +165,7 @@ actor Announcer {
         _ result: inout Result,
         _ gate: any ModuleGate
     ) async throws(PushError) {
-        // The number tells repeats for devices whose first announcement failed apart from the first one.
+        // The number tells a repeat for devices whose first announcement failed from that first announcement.
         let hash = StableHash.text(JSONValue.object(notification).bytes)
         let key = "release-notes/\(name)/\(ledger.parts.count)/\(hash)"
         let number = try await ledger.add(.init(request: notification, key: key))
@@ -196,7 +196,9 @@ actor Announcer {
         }
     }
 
-    /// Returns the devices that have the announcement or will get it; those whose delivery failed may get it again.
+    /// Returns the devices that have the announcement or will get it.
+    ///
+    /// A device whose delivery failed, expired or was cancelled is not among them.
     private func served(_ ledger: AnnouncementLedger, _ gate: any ModuleGate) async throws(PushError) -> Set<String> {
         var served: Set<String> = []
         for part in ledger.parts {

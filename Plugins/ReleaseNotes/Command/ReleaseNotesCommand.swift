@@ -23,7 +23,7 @@ public struct ReleaseNotesCommand: AsyncParsableCommand {
 struct ReleaseNotesShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show an app's versions: what is new in the current one, what was, what will be.",
+        abstract: "Show an app's versions: the current one, older and future ones.",
         discussion: """
             Reads the documents that the configuration's section release_notes names, or one with --file: a property
             list, XML or binary, or JSON. What is wrong or remarkable about it goes to stderr.
@@ -52,9 +52,9 @@ struct ReleaseNotesShowCommand: AsyncParsableCommand {
     var ltr = false
     @Option(help: "Colours: auto, always or none.")
     var color = ColorChoice.auto
-    @Option(help: "The ground that colours stand on: light or dark.")
+    @Option(help: "The background for colours: light or dark.")
     var theme = "light"
-    @Option(help: "The columns there are, at least 20. Default: the terminal's, else 80.")
+    @Option(help: "The width in columns, at least 20. Default: the terminal's, else 80.")
     var width: Int?
     @Flag(help: "From right to left without padding and direction marks.")
     var plain = false

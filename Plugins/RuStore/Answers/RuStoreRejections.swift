@@ -13,7 +13,7 @@ internal import ChaparCore
 enum RuStoreRejections {
     /// The handling that an answer calls for.
     enum Consequence: Sendable, Hashable {
-        /// The token is dead; only a certain death ends it without asking other backends.
+        /// The token is dead. Unless that is certain, the other backends of the service are tried first.
         case deadToken(isCertain: Bool)
         /// The token is dead where the text blames it, else the message stays wrong.
         case argument

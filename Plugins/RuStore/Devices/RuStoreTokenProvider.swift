@@ -34,9 +34,10 @@ public struct RuStoreTokenProvider: TokenProvider {
         try await AppToken.fetch(within: deadline, fetch) { text throws(InvalidToken) in try validate(text) }
     }
 
-    /// Takes blanks off both ends; inside there may be none, nor control characters, and 4,096 characters at most.
+    /// Removes white space at both ends.
     ///
-    /// No stricter pattern: RuStore promises none.
+    /// Inside there may be none, nor control characters, and the text has 4,096 bytes at most. There is no stricter
+    /// pattern, since RuStore promises none.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.form(of: text, service) }
 
     static func form(of text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {

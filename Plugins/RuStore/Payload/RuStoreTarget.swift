@@ -41,7 +41,7 @@ struct RuStoreTarget: Sendable {
 
     /// Returns a text as it stands in JSON; nil when it is no name.
     ///
-    /// Adds bits instead of branching, so that the compiler looks at 16 bytes at once.
+    /// Adds bits instead of branching, so that the compiler can test 16 bytes at once.
     private static func written(_ text: String, limit: Int) -> String? {
         var text = text
         let (isName, needsEscapes) = text.withUTF8 { bytes in

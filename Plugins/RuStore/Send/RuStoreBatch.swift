@@ -98,7 +98,7 @@ struct RuStoreBatch {
         slots.append(Slot(request: Int32(clamping: index), recipient: Int32(clamping: place)))
     }
 
-    // MARK: What never leaves
+    // MARK: Outcomes without a request
 
     private mutating func end(_ index: Int, _ place: Int, _ outcome: DeliveryOutcome) {
         done.append(DeliveryReport(request: index, recipient: place, outcome: outcome))

@@ -80,7 +80,7 @@ public final class RuStoreSimulator: Sendable {
         )
     }
 
-    // MARK: What it knows
+    // MARK: Tokens and answers
 
     /// Registers tokens as live ones.
     public func register(tokens: some Sequence<String>) {
@@ -99,7 +99,7 @@ public final class RuStoreSimulator: Sendable {
         set { service.withState { $0.answers = newValue } }
     }
 
-    // MARK: What happened
+    // MARK: Counters and inbox
 
     /// The counts of messages.
     public var counters: RuStoreCounters { service.withState { $0.counters } }

@@ -14,8 +14,8 @@ struct ServiceAuth: Sendable {
     /// The newest first; every request is signed with each.
     private let keys: [SymmetricKey]
 
-    /// Signs with one secret, or with several while the service changes over: it believes a request when one signature
-    /// fits.
+    /// Signs with one secret, or with several while the service changes over: one signature that fits is enough for the
+    /// service.
     init(_ secrets: [Secret]) throws(Mistake) {
         var keys: [SymmetricKey] = []
         for secret in secrets { keys.append(try Self.key(secret)) }

@@ -44,7 +44,7 @@ struct ServiceOutcomes {
         switch ServiceRejections.meaning(of: answer.status, isSingle: isSingle) {
         case .refused(let rule):
             var refusal = rule.refusal(status: answer.status, words: nil, pause: answer.retryAfter(now: now))
-            refusal.detail = text ?? rule.fix  // The service's own words take the place of ours.
+            refusal.detail = text ?? rule.fix  // The service's own words replace ours.
             return .refused(refusal)
         case .unknown:
             let detail = text ?? "The service answered \(answer.status): it may have sent the message."

@@ -4,14 +4,14 @@ internal import Synchronization
 
 /// The VAPID tokens of a backend: one for each origin and key, used for half of its life.
 ///
-/// Bounded by ``capacity``; a token that gives way is signed anew when its origin comes again.
+/// Bounded by ``capacity``: a token that was dropped for another is signed anew when its origin is used again.
 final class WebPushAuth: Sendable {
     /// The most tokens that are kept.
     static let capacity = 1_024
 
-    /// The age from which a refused token is signed anew, in seconds.
+    /// The age, in seconds, up to which a refused token is kept.
     ///
-    /// Refusals of single subscriptions do not replace it with each message.
+    /// So refusals of single subscriptions do not make a new token for each message.
     static let shortestLife: TimeInterval = 10
 
     private struct Place: Hashable {

@@ -3,7 +3,8 @@ internal import ChaparCore
 /// The checks of a notification that need no push service: made before acceptance and, for faults only, again before
 /// sending.
 enum WebPushCheck {
-    /// The plaintext that Firefox on Android takes at least: its messages pass through another service.
+    /// The number of octets of plaintext that Firefox on Android takes in any case: its messages pass through another
+    /// service.
     static let safeBytes = 2_600
 
     /// Faults and warnings of a notification.

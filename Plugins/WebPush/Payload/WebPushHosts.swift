@@ -88,11 +88,11 @@ struct WebPushHosts: Sendable, Hashable {
             && (Self.browserHosts.contains(endpoint.host) || Self.browserDomains.contains { endpoint.isBelow($0) })
     }
 
-    /// Returns why no push service is at an endpoint that is not named, without a look at its addresses.
+    /// Returns why an endpoint that is not named cannot be a push service, from its text alone; nil when it can be.
     private static func problem(with endpoint: HTTPEndpoint) -> String? {
         if endpoint.port != 443 { return "endpoint has the port \(endpoint.port), which allow_hosts does not have" }
         let labels = endpoint.host.split(separator: ".")
-        // The last label of a name begins with a letter; resolvers read anything else as a number.
+        // Resolvers read a host whose last label begins with a digit as an address.
         if endpoint.host.contains(":") || labels.last?.first?.isNumber ?? true {
             return "endpoint has an address in the place of a host's name"
         }

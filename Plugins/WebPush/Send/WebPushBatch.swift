@@ -131,7 +131,7 @@ struct WebPushBatch {
         return [HTTPHeader("x-wns-cache-policy", life == 0 ? "no-cache" : "cache")]
     }
 
-    // MARK: What never leaves
+    // MARK: Refusals without a request
 
     private mutating func refuse(_ index: Int, _ place: Int, _ refusal: Refusal) {
         refused.append(DeliveryReport(request: index, recipient: place, outcome: .refused(refusal)))

@@ -87,7 +87,8 @@ final class WebPushClient: Sendable {
     var statuses: [HTTPPoolStatus] {
         let older = older.withLock { $0 }
         guard older.isEmpty else {
-            // The HTTP/2 pools of older services have failed for good; only the outage of a lane tells of them.
+            // The HTTP/2 pools of such services failed for good, and would count as an outage: only trouble of a lane
+            // does.
             return pools.values.flatMap(\.statuses).filter { $0.lastConnectFailure?.cause != .protocolNotNegotiated }
         }
         return pools.values.flatMap(\.statuses)

@@ -16,13 +16,13 @@ final class WebPushLanes: Sendable {
     static let longestHold = Duration.seconds(60)
     /// The longest hold where an operator must act.
     static let longestAccountHold = Duration.seconds(900)
-    /// The time after which a lane without messages counts for nothing.
+    /// How long after its last message a lane counts as in use, in seconds.
     private static let memory = TimeInterval(600)
 
     private struct Lane {
         var lastUse: Date
         var isInTrouble = false
-        /// Whether its host is not named in the settings, so that it never speaks for the whole backend.
+        /// Whether the settings do not name its host; its trouble then never concerns the whole backend.
         var isForeign = false
         /// The time at which the service last took a message.
         var lastAcceptance: Date?
@@ -44,7 +44,8 @@ final class WebPushLanes: Sendable {
             lanes[origin, default: Lane(lastUse: now)].lastUse = now
             guard let lane = lanes[origin], let until = lane.until, var refusal = lane.refusal else { return nil }
             let rest = until.timeIntervalSince(now)
-            // With no other lane in order the caller pauses as a whole, which has probes of its own.
+            // If no other lane works, nothing is refused here: the delivery worker pauses as a whole, and probes by
+            // itself.
             guard rest > 0, lane.isForeign || Self.hasOthers(lanes, origin, now) else { return nil }
             refusal.status = nil
             refusal.advice = .retry(after: .milliseconds(clamping: (rest * 1_000).rounded(.up)))
@@ -76,7 +77,8 @@ final class WebPushLanes: Sendable {
 
     /// Records trouble of an origin, and returns the refusal that holds its lane alone.
     ///
-    /// Nil while no other lane is in order, unless the host is foreign: then the trouble counts as the whole backend's.
+    /// Returns nil when the trouble counts as the whole backend's: while no other lane works, and the settings name the
+    /// host.
     ///
     /// - Parameters:
     ///   - origin: The origin.
@@ -106,7 +108,7 @@ final class WebPushLanes: Sendable {
             if holds {
                 let isHeld = lane.until.map { $0 > now } ?? false
                 let longest = refusal.advice == .parkBackend ? Self.longestAccountHold : Self.longestHold
-                // Those that were under way together fail together: that is one failure.
+                // Messages that were sent together fail together, which counts as one failure.
                 let span = pause ?? (isHeld ? .zero : min(lane.nextHold, longest))
                 if !isHeld, pause == nil { lane.nextHold = min(lane.nextHold * 2, longest) }
                 let until = max(lane.until ?? now, now.addingTimeInterval(span.inSeconds))

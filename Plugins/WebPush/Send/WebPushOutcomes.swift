@@ -92,7 +92,7 @@ struct WebPushOutcomes: Sendable {
             lanes.worked(item.origin)
             return .refused(refusal(.token, .slowRecipient(after: pause)))
         case .resign where rule.isVague && lanes.hasWorked(item.origin, at: now):
-            // The service takes the tokens of others: this subscription was made with another key.
+            // The service accepts the tokens of other messages, so this subscription was made with another key.
             return .refused(refusal(.token, .never))
         case .resign, .account: return trouble(refusal(.account, .parkBackend))
         case .resignThenRetry: return .refused(refusal(.token, .retry(after: pause)))

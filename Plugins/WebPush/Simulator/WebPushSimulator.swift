@@ -82,7 +82,7 @@ public final class WebPushSimulator: Sendable {
         )
     }
 
-    // MARK: What it is
+    // MARK: Addresses and accounts
 
     /// Returns the origin of a service.
     public func url(_ service: WebPushService) -> String { host.url(service.listener) }

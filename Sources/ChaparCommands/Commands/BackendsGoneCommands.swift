@@ -6,12 +6,12 @@ import ChaparCore
 struct BackendsMoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "move",
-        abstract: "Hand what waits for a backend that is not configured any more to another one.",
+        abstract: "Move the waiting deliveries of a removed backend to another one.",
         discussion:
             "Deliveries whose plan comes to the gone backend later go there as well, until it is configured again."
     )
 
-    @Argument(help: "The backend that is gone.", completion: NameCompletion.backends.kind)
+    @Argument(help: "The backend that is no longer configured.", completion: NameCompletion.backends.kind)
     var from: String
 
     @Argument(help: "A configured backend.", completion: NameCompletion.backends.kind)
@@ -36,11 +36,11 @@ struct BackendsMoveCommand: AsyncParsableCommand {
 struct BackendsDropCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "drop",
-        abstract: "End what waits for a backend that is not configured any more as failed.",
-        discussion: "What is not due yet ends when it is."
+        abstract: "End the waiting deliveries of a removed backend as failed.",
+        discussion: "Deliveries that are not due yet end when they are."
     )
 
-    @Argument(help: "The backend that is gone.", completion: NameCompletion.backends.kind)
+    @Argument(help: "The backend that is no longer configured.", completion: NameCompletion.backends.kind)
     var backend: String
 
     @Flag(help: "Only say how many would be dropped.")

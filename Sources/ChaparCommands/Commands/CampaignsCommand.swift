@@ -50,7 +50,7 @@ struct CampaignsListCommand: AsyncParsableCommand {
 struct CampaignsShowCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show",
-        abstract: "Show a campaign: how far it is, whom it skipped, and how its deliveries ended."
+        abstract: "Show a campaign: its progress, its skipped devices, and how its deliveries ended."
     )
 
     @Argument(help: "The campaign's id, as send printed it.") var id: String
@@ -72,7 +72,7 @@ struct CampaignsShowCommand: AsyncParsableCommand {
 struct CampaignsPauseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause",
-        abstract: "Pause a campaign: within a second nothing more goes out."
+        abstract: "Pause a campaign: within a second nothing more is sent."
     )
 
     @Argument(help: "The campaign's id.") var id: String
@@ -86,7 +86,7 @@ struct CampaignsPauseCommand: AsyncParsableCommand {
 struct CampaignsResumeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume",
-        abstract: "Let a paused campaign go on where it stopped."
+        abstract: "Resume a paused campaign where it stopped."
     )
 
     @Argument(help: "The campaign's id.") var id: String
@@ -100,7 +100,7 @@ struct CampaignsResumeCommand: AsyncParsableCommand {
 struct CampaignsCancelCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cancel",
-        abstract: "Cancel a campaign: what has not gone out never will."
+        abstract: "Cancel a campaign: deliveries that were not sent yet never will be."
     )
 
     @Argument(help: "The campaign's id.") var id: String

@@ -7,7 +7,7 @@ import ChaparGateway
 struct DoctorCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "doctor",
-        abstract: "Check configuration, disk, clock and every backend, and say how to mend what is wrong.",
+        abstract: "Check configuration, disk, clock and every backend, and say how to correct what is wrong.",
         discussion: "Connects to the platforms but sends nothing. Exit code 1 when something does not work."
     )
 

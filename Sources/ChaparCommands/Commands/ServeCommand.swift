@@ -208,7 +208,7 @@ private final class ListeningAddress: Sendable {
         ServiceManager.tell(ServiceManager.ready)
         if gateway.withLock({ $0?.state.snapshot.backends.isEmpty ?? false }) {
             logger.warning(
-                "no backends: whatever is sent is refused; chapar init writes some into the configuration, then reload it"
+                "no backends: every message is refused; add backends with chapar init, then reload"
             )
         }
     }

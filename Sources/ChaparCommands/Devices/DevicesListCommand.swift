@@ -10,7 +10,7 @@ struct DevicesListCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Which devices") var filter: DeviceFilter
 
-    @Option(help: "At most so many devices. Default: 100.")
+    @Option(help: "The most devices to list. Default: 100.")
     var limit = 100
 
     @OptionGroup(title: "Repeating") var repeating: WatchOption

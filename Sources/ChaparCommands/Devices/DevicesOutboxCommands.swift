@@ -8,7 +8,7 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
         let program = GatewayProgram.current.name
         return CommandConfiguration(
             commandName: "subscription",
-            abstract: "Ask a platform how a device's subscription stands; with --set, say where it is to stand.",
+            abstract: "Ask a platform for the state of a device's subscription; with --set, change it.",
             discussion: """
                 Without --set the platform is asked now. With --set platforms are told in order and until they took or refused \
                 it; --wait waits for their answers.
@@ -34,7 +34,7 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
     @Option(help: "Ask for the device's present subscription, current, or for the user's newest, latest.")
     var query: String = "current"
 
-    @Option(help: "With --set, wait so many seconds for the platforms, 0 to 30.")
+    @Option(help: "With --set, how many seconds to wait for the platforms, 0 to 30.")
     var wait: Int = 0
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
@@ -88,7 +88,7 @@ struct DevicesSubscriptionCommand: AsyncParsableCommand {
 struct DevicesOperationsCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "operations",
-        abstract: "List what platforms are still to be told about a device, the oldest first."
+        abstract: "List the waiting operations of a device, the oldest first."
     )
 
     @Argument(help: "The device's id.")

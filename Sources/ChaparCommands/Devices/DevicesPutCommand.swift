@@ -7,7 +7,7 @@ import ChaparQueue
 struct DevicesPutCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "put",
-        abstract: "Register a device, or replace it whole; with --merge, change only what is named."
+        abstract: "Register a device, or replace all of it; with --merge, change only the named fields."
     )
 
     @Argument(help: "The id: 1 to 128 of A-Z a-z 0-9 . _ : -.")

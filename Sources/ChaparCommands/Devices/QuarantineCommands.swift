@@ -102,7 +102,7 @@ struct ReleaseCommand: AsyncParsableCommand {
     @Argument(help: "The backend's name.", completion: NameCompletion.backends.kind)
     var backend: String
 
-    @Flag(help: "Only say how many tokens it is about.")
+    @Flag(help: "Only print the number of tokens.")
     var dryRun = false
 
     @OptionGroup var gateway: GatewayAddress
@@ -116,13 +116,13 @@ struct DiscardCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "discard",
         abstract: "Drop the quarantined invalidations of a backend; it goes on sending.",
-        discussion: "Mend the configuration first (environment, topic, project), or they will come again."
+        discussion: "Correct the configuration first (environment, topic, project), or they will come again."
     )
 
     @Argument(help: "The backend's name.", completion: NameCompletion.backends.kind)
     var backend: String
 
-    @Flag(help: "Only say how many tokens it is about.")
+    @Flag(help: "Only print the number of tokens.")
     var dryRun = false
 
     @OptionGroup var gateway: GatewayAddress

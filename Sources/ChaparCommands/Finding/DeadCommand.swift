@@ -3,13 +3,13 @@ import ChaparCore
 import ChaparQueue
 import Foundation
 
-/// `chapar dead`: counts, shows, sends again and acknowledges what failed for a cause that can be mended.
+/// `chapar dead`: counts, shows, sends again and acknowledges what failed for a cause that can be corrected.
 struct DeadCommand: AsyncParsableCommand {
     static var configuration: CommandConfiguration {
         let program = GatewayProgram.current.name
         return CommandConfiguration(
             commandName: "dead",
-            abstract: "Count, show, send again and acknowledge what failed for a cause that can be mended.",
+            abstract: "Count, show, send again and acknowledge what failed for a cause that can be corrected.",
             discussion: """
                 Talks to a running gateway: --url, and a key in --key-file or $CHAPAR_KEY: "read" to look, "send" to send again \
                 what the key sent, "admin" for all.
@@ -72,7 +72,7 @@ struct DeadShowCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Which") var which: FindingOptions
 
-    @Option(help: "At most so many. Default: 50.")
+    @Option(help: "The most to list. Default: 50.")
     var limit = 50
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
@@ -152,7 +152,7 @@ extension DevicesClient {
 struct DeadResendCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resend",
-        abstract: "Send dead letters again: those named, or all that the flags mean.",
+        abstract: "Send dead letters again: the named ones, or all that the flags select.",
         discussion: """
             Each goes out as a new message to its one recipient, once for each failure. Dead tokens, erased users and messages \
             that the platform finds wrong are left out, and counted. What was unknown may arrive a second time.
@@ -165,7 +165,7 @@ struct DeadResendCommand: AsyncParsableCommand {
     @Option(help: "The new time to live, in seconds: the old one is over.")
     var ttl: Int
 
-    @Option(help: "How many to send in a minute; without it all go out at once.")
+    @Option(help: "How many to send in a minute; without it all are sent at once.")
     var perMinute: Int?
 
     @Flag(help: "Also those that were sent again before.")
@@ -213,7 +213,7 @@ struct DeadResendCommand: AsyncParsableCommand {
 struct DeadAcknowledgeCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "acknowledge",
-        abstract: "Take dead letters from the view: those named, or all that the flags mean."
+        abstract: "Acknowledge dead letters: the named ones, or all that the flags select."
     )
 
     @Argument(help: "Deliveries, as lists name them: the id of the notification, a slash and the index.")

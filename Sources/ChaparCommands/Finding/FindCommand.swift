@@ -30,7 +30,7 @@ struct FindCommand: AsyncParsableCommand {
     @Option(help: "Accepted before, written like --since.")
     var until: String?
 
-    @Option(help: "At most so many deliveries. Default: 20.")
+    @Option(help: "The most deliveries to list. Default: 20.")
     var limit = 20
 
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
@@ -81,7 +81,7 @@ struct DeliveriesCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Which") var which: FindingOptions
 
-    @Option(help: "At most so many. Default: 50.")
+    @Option(help: "The most to list. Default: 50.")
     var limit = 50
 
     @OptionGroup(title: "Repeating") var repeating: WatchOption
@@ -127,7 +127,7 @@ struct NotificationsListCommand: AsyncParsableCommand {
 
     @OptionGroup(title: "Which") var which: FindingOptions
 
-    @Option(help: "At most so many. Default: 50.")
+    @Option(help: "The most to list. Default: 50.")
     var limit = 50
 
     @OptionGroup(title: "Repeating") var repeating: WatchOption

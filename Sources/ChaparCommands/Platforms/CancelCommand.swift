@@ -25,12 +25,12 @@ struct CancelCommand: AsyncParsableCommand {
     var id: String?
 
     @Option(
-        help: "The name of an API key: cancel all that waits of what was sent with it.",
+        help: "The name of an API key: cancel all waiting messages that were sent with it.",
         completion: NameCompletion.keys.kind
     )
     var key: String?
 
-    @Flag(help: "Ask platforms that can to take back what they have taken.")
+    @Flag(help: "Also ask platforms to take messages back, where they can.")
     var platform = false
 
     @Flag(help: "Only say what would be cancelled.")

@@ -68,7 +68,7 @@ struct ChannelsCreateCommand: AsyncParsableCommand {
 
 /// `chapar channels show`.
 struct ChannelsShowCommand: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(commandName: "show", abstract: "Show how a channel was made.")
+    static let configuration = CommandConfiguration(commandName: "show", abstract: "Show the settings of a channel.")
 
     @Argument(help: "The channel's id.")
     var id: String
@@ -89,7 +89,7 @@ struct ChannelsShowCommand: AsyncParsableCommand {
 struct ChannelsDeleteCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "delete",
-        abstract: "Delete a channel; who listens to it gets nothing any more."
+        abstract: "Delete a channel; devices that listen to it get nothing any more."
     )
 
     @Argument(help: "The channel's id.")

@@ -49,7 +49,7 @@ struct MessageOptions: ParsableArguments {
 
     @Option(
         name: .customLong("override"),
-        help: "What only one kind of backend understands, kind=JSON, such as apns={\"payload\":{…}}. Repeat it."
+        help: "Members for one kind of backend, kind=JSON, such as apns={\"payload\":{…}}. Repeat it."
     )
     var overrides: [String] = []
 

@@ -76,7 +76,7 @@ extension FirstKey {
                 )
             } else if store.kind == .sqlite, FileManager.default.fileExists(atPath: path) {
                 logger.notice(
-                    "the first API key does not count any more, since auth.api_keys has keys: remove its file",
+                    "the first API key is no longer valid, since auth.api_keys has keys: remove its file",
                     metadata: ["file": "\(path)"]
                 )
             }
@@ -158,7 +158,7 @@ extension FirstKey {
         guard own.st_mode & 0o077 == 0 else {
             throw wrong(
                 "can be read or changed by other users",
-                "remove it, and the next start makes a new key; or, where nobody has read it, chmod 600 \(path)"
+                "remove it, and the next start makes a new key; or, if no other user has read it, chmod 600 \(path)"
             )
         }
         var bytes = [UInt8](repeating: 0, count: 256)

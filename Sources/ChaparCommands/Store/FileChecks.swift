@@ -31,7 +31,7 @@ struct FileChecks {
                 fix: "chmod 600 \(path), or write them as ${NAME} or ${file:/path}."
             )
         }
-        return Diagnosis("configuration", .ok, "\(path) gives nobody a secret")
+        return Diagnosis("configuration", .ok, "\(path) shows no secret to other users")
     }
 
     /// Checks the files with keys and credentials that the configuration names.
@@ -54,7 +54,7 @@ struct FileChecks {
                 Diagnosis("key files", .warning, "others can read or change \(file) (\(key))", fix: "chmod 600 \(file)")
             }
         }
-        return files.isEmpty ? [] : [Diagnosis("key files", .ok, "\(files.count) are readable by nobody else")]
+        return files.isEmpty ? [] : [Diagnosis("key files", .ok, "\(files.count) cannot be read by other users")]
     }
 
     private static func isKeyFile(_ path: String) -> Bool {
@@ -156,7 +156,7 @@ struct FileChecks {
         let words =
             store.kind == .sqlite
             ? "no key: credentials in the store are protected by the mode of its file only"
-            : "no key: whoever may read the database can read the credentials in it"
+            : "no key: every reader of the database can read the credentials in it"
         let isNeeded = loaded.settings.contains { $0.path.hasSuffix(".auth.kind") && $0.value == "oauth2_refresh" }
         return isNeeded
             ? Diagnosis(

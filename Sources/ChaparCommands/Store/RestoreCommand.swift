@@ -44,7 +44,7 @@ struct RestoreCommand: AsyncParsableCommand {
         let taken = result.summary.takenAt.map { ", taken \(RFC3339.string($0))" } ?? ""
         Shell.print("\(path) is now \(backup)\(taken): \(result.summary.sentence).")
         if let previous = result.previous {
-            Shell.print("The old database is \(previous): remove it when nobody needs it any more.")
+            Shell.print("The old database is \(previous): remove it when it is no longer needed.")
         }
         for line in warnings(result.summary, path) { Shell.print(line) }
     }

@@ -15,7 +15,7 @@ struct UsersCommand: AsyncParsableCommand {
 struct UsersEraseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "erase",
-        abstract: "Remove devices, tokens, deliveries and events of one user; platforms are told.",
+        abstract: "Remove devices, tokens, deliveries and events of one user, also at platforms.",
         discussion: """
             Needs a key with the scope admin. What waits for the user is cancelled. What others got as well stays without
             the user in it. Backups are not touched. What takes longer the gateway ends itself, and the command says so.

@@ -8,7 +8,7 @@ struct TopCommand: AsyncParsableCommand {
         let program = GatewayProgram.current.name
         return CommandConfiguration(
             commandName: "top",
-            abstract: "Watch a running gateway: what needs a hand, counts, backends, campaigns.",
+            abstract: "Watch a running gateway: problems, counts, backends, campaigns.",
             discussion: """
                 Talks to a running gateway: --url, and a key of the scope "read" in --key-file or $CHAPAR_KEY. On a terminal the page \
                 is drawn in place until Ctrl-C; elsewhere it is written once. With --json it is written again at each look, or with --once \

@@ -6,7 +6,7 @@ import ChaparCore
 struct WebhooksCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "webhooks",
-        abstract: "Tell a server of deliveries, tokens and backends: add webhooks, test them, send again.",
+        abstract: "Send events to a server of yours: add webhooks, test them, send again.",
         discussion: """
             Talks to a running gateway: --url, and a key of the scope "webhooks" or "admin" in --key-file or $CHAPAR_KEY. Requests \
             have the form of Standard Webhooks; docs/Webhooks.md says how a server verifies them.
@@ -58,8 +58,8 @@ struct WebhooksListCommand: AsyncParsableCommand {
 struct WebhooksAddCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "add",
-        abstract: "Add a webhook, or give one other settings; prints the key that signs.",
-        discussion: "The key is shown once. An existing webhook keeps its key and its place."
+        abstract: "Add a webhook, or change its settings; prints the signing key.",
+        discussion: "The key is shown once. An existing webhook keeps its key and its cursor."
     )
 
     @Argument(help: "A name for the webhook.")
@@ -125,7 +125,7 @@ struct WebhooksShowCommand: AsyncParsableCommand {
 struct WebhooksEnableCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "enable",
-        abstract: "Let a disabled webhook get events again, from now on.",
+        abstract: "Enable a disabled webhook, from now on.",
         discussion: "What was not queued meanwhile is sent by \"webhooks recover\"."
     )
 
@@ -142,7 +142,7 @@ struct WebhooksEnableCommand: AsyncParsableCommand {
 struct WebhooksDisableCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "disable",
-        abstract: "Send nothing to a webhook until it is enabled."
+        abstract: "Disable a webhook: nothing is sent to it until it is enabled."
     )
 
     @Argument(help: "The webhook's name.")
@@ -158,7 +158,7 @@ struct WebhooksDisableCommand: AsyncParsableCommand {
 struct WebhooksRemoveCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "remove",
-        abstract: "Remove a webhook, its keys, and what waits for it."
+        abstract: "Remove a webhook, its keys and its waiting messages."
     )
 
     @Argument(help: "The webhook's name.")
@@ -210,7 +210,7 @@ struct WebhooksTestCommand: AsyncParsableCommand {
 struct WebhooksRotateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rotate",
-        abstract: "Make a new key; the old one signs beside it for a while."
+        abstract: "Make a new key; requests are signed with the old one as well for a while."
     )
 
     @Argument(help: "The webhook's name.")
@@ -238,7 +238,7 @@ struct WebhooksRotateCommand: AsyncParsableCommand {
 struct WebhooksRecoverCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "recover",
-        abstract: "Send again what was given up since a time, or one message; each with its id."
+        abstract: "Send given-up messages again since a time, or one message; each keeps its id."
     )
 
     @Argument(help: "The webhook's name.")

@@ -116,7 +116,7 @@ package final class Dispatcher: WorkerObserver, Sendable {
         guard let flow = flows.withLock({ $0[backend] }) else { return EndedPauses() }
         let result = flow.endOwnPauses(at: clock.reading)
         logger.notice(
-            "what waits is tried again at once",
+            "waiting deliveries are retried now",
             metadata: [
                 "backend": "\(backend)", "ended": .array(result.ended.map { .string($0.kind.rawValue) }),
                 "kept": .array(result.kept.map { .string($0.kind.rawValue) }),

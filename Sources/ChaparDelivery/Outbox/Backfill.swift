@@ -65,7 +65,7 @@ actor Backfill {
         if progress?[backend].map({ $0.stamp != stamp || $0.isIncomplete }) ?? true {
             progress?[backend] = Progress(stamp: stamp)
             await save()
-            logger.notice("every device is introduced to a backend", metadata: ["backend": "\(backend)"])
+            logger.notice("registering every device with a backend", metadata: ["backend": "\(backend)"])
         }
         guard let app = deviceSync.app(of: backend) else { return }
         while !Task.isCancelled, let own = progress?[backend], own.stamp == stamp, !own.isDone {

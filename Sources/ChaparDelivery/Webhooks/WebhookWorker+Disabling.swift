@@ -60,7 +60,7 @@ extension WebhookWorker {
     func warn(_ percent: Int, _ now: Date) async {
         let end = memory.disabledFrom.map { tools.state.clock.wall($0) }
         tools.logger.warning(
-            "a webhook fails, and will be disabled when it goes on to fail",
+            "a webhook fails, and will be disabled if it continues to fail",
             metadata: ["webhook": "\(endpoint.name)", "percent": .stringConvertible(percent)]
         )
         await tools.tell(

@@ -178,7 +178,7 @@ struct WebhookWorker {
         } catch {
             guard !Task.isCancelled, error != .closed else { return .ended }
             tools.logger.warning(
-                "webhooks to an endpoint stopped and are tried again",
+                "the webhook worker failed and starts again",
                 metadata: ["webhook": "\(endpoint.name)", "error": "\(error)"]
             )
             try? await tools.store.releaseWebhook(endpoint.name, holder: holder)

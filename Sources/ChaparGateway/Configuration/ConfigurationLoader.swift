@@ -221,7 +221,7 @@ struct FolderFiles: ConfigFileReader {
             // A file can be read at once, a pipe (`<(…)`, /dev/stdin) once another program has written into it.
             guard Self.waits(for: descriptor, until: deadline) else {
                 throw Unreadable(
-                    "cannot read \(full): it is a pipe that nobody has written to its end",
+                    "cannot read \(full): it is a pipe whose writer has not closed it",
                     fix: "Write it to its end within five seconds, or give a file."
                 )
             }

@@ -232,7 +232,7 @@ struct RouteReader {
         guard mute.contains(name) else { return true }
         section.reject(
             key,
-            "\(name) can send to nobody as it is configured",
+            "\(name) reaches no recipient as it is configured",
             fix: "Leave it out of the route, or add what it sends with."
         )
         return false

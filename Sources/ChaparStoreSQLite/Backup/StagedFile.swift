@@ -67,7 +67,7 @@ final class StagedFile {
         var (own, named) = (stat(), stat())
         guard fstat(descriptor, &own) == 0, lstat(path, &named) == 0, own.st_ino == named.st_ino,
             own.st_dev == named.st_dev
-        else { throw .failed("\(path) was replaced by somebody else: nothing was put in place") }
+        else { throw .failed("\(path) was replaced by another program: nothing was put in place") }
         if replacing {
             guard rename(path, destination) == 0 else { throw .failure("cannot put \(destination) in place") }
         } else {

@@ -84,7 +84,7 @@ public enum AuthStrategyConformance {
         Check(
             "gives its credential to no other address",
             source: asking,
-            why: "A redirect, or a wrong base_url, would hand the account to somebody else.",
+            why: "A redirect, or a wrong base_url, would give the credential to another server.",
             needs: [],
             run: keepsToItsAddress
         ),

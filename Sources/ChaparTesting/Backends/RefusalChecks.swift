@@ -20,7 +20,7 @@ extension BackendConformance {
         Check(
             "refuses every form and service outside its audience",
             source: "PushBackend.audience",
-            why: "A token of another platform would reach nobody, or somebody else.",
+            why: "A token of another platform would reach no device, or a wrong one.",
             needs: [],
             wants: [.taken],
             run: refusesUndeclared

@@ -96,7 +96,7 @@ extension BackendConformance {
         Check(
             "sends nothing in a dry run",
             source: "Acceptance.isDryRun",
-            why: "A dry run is for trying things out: nobody may get it.",
+            why: "A dry run is for trying things out: no recipient may get it.",
             needs: [],
             wants: [.taken],
             run: dryRun

@@ -27,7 +27,7 @@ extension BackendConformance {
             run: survivesFirstLoss
         ),
         Check(
-            "takes an answer that nobody can read for no acceptance, and blames no token for it",
+            "counts an unreadable answer neither as accepted nor as a dead token",
             source: "DeliveryOutcome.unknown(_:), Refusal.Kind",
             why: "A page of a proxy must neither count as delivered nor delete a device.",
             needs: [.disturb],
@@ -73,7 +73,7 @@ extension BackendConformance {
         Check(
             "reports everyone when its task is cancelled",
             source: "PushBackend.send(_:report:)",
-            why: "A reload cancels sends; whoever is not reported counts as unknown.",
+            why: "A reload cancels sends; a recipient that is not reported counts as unknown.",
             needs: [],
             wants: [.taken],
             run: survivesCancellation
@@ -155,7 +155,7 @@ extension BackendConformance {
     private static func doubtsNonsense(_ subject: Subject) async throws {
         guard let disturb = subject.disturb else { return }
         try await disturb(.unreadable)
-        try expectNoSuccess(try await subject.send(subject.request(0..<3)), "after an answer that nobody can read")
+        try expectNoSuccess(try await subject.send(subject.request(0..<3)), "after an unreadable answer")
     }
 
     private static func retriesUnsent(_ subject: Subject) async throws {
@@ -340,7 +340,7 @@ extension BackendConformance {
 
     private static func forgets(_ subject: Subject) async throws {
         let backend = subject.backend
-        try await saying("forgetting a device that nobody knows") { () async throws(PushError) in
+        try await saying("forgetting an unknown device") { () async throws(PushError) in
             try await backend.forget(device: "nobody-\(Subject.marker)")
         }
     }

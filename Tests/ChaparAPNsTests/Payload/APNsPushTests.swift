@@ -371,7 +371,7 @@ struct APNsPushTests {
         ]
     }()
 
-    @Test("What Apple would refuse is an error that names the field; as JSON it never leaves", arguments: mistakes)
+    @Test("A value that Apple would refuse is an error that names the field; its JSON is not sent", arguments: mistakes)
     func mistake(mistake: Mistake) async throws {
         let error = #expect(throws: PayloadError.self) { try mistake.notification.with(mistake.push) }
         let found = error?.faults ?? []

@@ -86,7 +86,7 @@ struct ChabokExtrasTests {
         (ChabokExtras(mechanism: .notification, isInApp: true), "inApp"),
     ]
 
-    @Test("What Chabok would refuse is an error that names the field", arguments: mistakes)
+    @Test("A value that Chabok would refuse is an error that names the field", arguments: mistakes)
     func mistake(extras: ChabokExtras, place: String) {
         let error = #expect(throws: PayloadError.self) { try PushNotification(title: "x").with(extras) }
         #expect(error?.faults.map(\.pointer) == ["#/overrides/chabok/\(place)"])

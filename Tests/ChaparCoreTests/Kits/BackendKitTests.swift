@@ -47,7 +47,7 @@ enum ModelFault: String, Sendable, CaseIterable {
         case .leaksTokens, .leaksSecrets, .logsTexts: "shows no token"
         case .waitsForEver: "ends a send by its deadline"
         case .refusesLost: "calls unknown what was sent"
-        case .takesNonsense: "takes an answer that nobody can read"
+        case .takesNonsense: "counts an unreadable answer neither as accepted"
         case .doubtsUnsent: "asks for another try"
         case .callsRepeatsHarmless: "says of an unknown outcome"
         case .seesNoOutage: "says in its health"
@@ -198,7 +198,7 @@ struct BackendKitTests {
         Issue.record("\(outcome)")
     }
 
-    @Test("What is not given is skipped by name, with what to give", arguments: BackendConformance.checks)
+    @Test("A check without its input is skipped by name, with the missing input", arguments: BackendConformance.checks)
     func skips(check: BackendConformance.Check) async throws {
         #expect(try await check.run(Self.subject(nil)) == nil)
         let platform = ScriptedBackend(audience: BackendAudience(services: [ModelBackend.own]))
@@ -231,7 +231,7 @@ struct BackendKitTests {
         #expect(BackendConformance.skips(subject).contains { $0.promise.hasPrefix("gives the platform the same id") })
     }
 
-    @Test("What is not declared is not asked for", arguments: BackendConformance.checks)
+    @Test("An undeclared ability is not checked", arguments: BackendConformance.checks)
     func undeclared(check: BackendConformance.Check) async throws {
         let platform = ScriptedBackend(audience: BackendAudience(services: [ModelBackend.own]))
         var subject = BackendConformance.Subject(

@@ -209,7 +209,7 @@ struct FCMSectionTests {
         ]
     }()
 
-    @Test("What Google would refuse is an error that names the field; as JSON it never leaves", arguments: mistakes)
+    @Test("A value Google would refuse is an error that names the field; its JSON is not sent", arguments: mistakes)
     func mistake(payload: any PlatformPayload, place: String) async throws {
         let error = #expect(throws: PayloadError.self) { try PushNotification(title: "x").with(payload) }
         #expect(error?.faults.map(\.pointer) == ["#/overrides/fcm/\(place)"])

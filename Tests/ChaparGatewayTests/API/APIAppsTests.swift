@@ -167,7 +167,7 @@ struct APIAppsTests {
         #expect(try await send(.get, "/v1/devices/phone?app=forum").status == 200)
     }
 
-    @Test("What waits for a device at a backend that is gone is cancelled, whichever app the backend had")
+    @Test("Operations that wait for a device at a removed backend are cancelled, whichever app the backend had")
     func clearedAtGoneBackend() async throws {
         let device = AppName(rawValue: "shop").key("phone")
         try await harness.devices.enqueue([

@@ -66,7 +66,7 @@ struct APIAudienceTests {
         #expect(unknown.errors == ["#/list unknown_list"], "\(unknown.text)")
     }
 
-    @Test("What a count cost says nothing of the devices of other apps")
+    @Test("The cost of a count does not depend on the devices of other apps")
     func costWithinApp() async throws {
         let harness = try await harness()
         let now = harness.time.now
@@ -466,7 +466,7 @@ struct APIAudienceTests {
         #expect(stored.errors == ["#/rule scope_missing"], "\(stored.text)")
     }
 
-    @Test("What goes only with an audience is refused elsewhere")
+    @Test("Fields that need an audience are refused without one")
     func misplaced() async throws {
         let harness = try await harness()
         let reply = try await harness.post(

@@ -236,7 +236,7 @@ struct APIOriginTests {
     }
 
     @Test(
-        "requests that came through a proxy are refused: whoever reaches it would be let in",
+        "requests that came through a proxy are refused: every caller of the proxy would be let in",
         arguments: ["via", "forwarded", "x-forwarded-for", "X-Forwarded-Proto", "x-real-ip"]
     )
     func proxied(field: String) async throws {

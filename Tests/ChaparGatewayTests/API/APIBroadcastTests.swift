@@ -69,7 +69,7 @@ struct APIBroadcastTests {
 
         func expected(inBatch: Bool) -> (status: Int, errors: [String]) {
             if !isNamed, audience.isOfRegistry {
-                // A batch has no audiences of the registry, whoever asks.
+                // A batch has no audiences of the registry, with any key.
                 if audience.isEverybody, !hasScope, !inBatch { return (403, ["\(audience.pointer) scope_missing"]) }
                 return (422, ["\(audience.pointer) audience_not_supported"])
             }

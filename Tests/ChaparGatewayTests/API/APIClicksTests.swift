@@ -84,7 +84,7 @@ struct APIClicksTests {
         #expect(reader.clicks.withLock { $0.isEmpty })
     }
 
-    @Test("What the backend finds wrong is 422; backends that read no clicks take none")
+    @Test("A click the backend cannot read is 422; a backend that reads no clicks is 404")
     func unreadable() async throws {
         let body = #"{"user_info":{},"context":{"bad":1}}"#
         let reply = try await Self.harness().send(.post, "/v1/backends/crm/clicks", body, headers: Self.json)

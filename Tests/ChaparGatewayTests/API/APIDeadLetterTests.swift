@@ -66,7 +66,7 @@ struct APIDeadLetterTests {
         #expect(try await dead(harness) == 0)
     }
 
-    @Test("Nothing is sent twice for the same failure, however often it is asked for, unless it is meant")
+    @Test("A failed delivery is resent once, however often it is asked for, unless the request says again")
     func once() async throws {
         let harness = APIHarness()
         try await APISearchTests.register(harness, "phone", user: "ali")
@@ -106,7 +106,7 @@ struct APIDeadLetterTests {
         }
     }
 
-    @Test("What was sent to a user does not go to the next owner of the device")
+    @Test("A message to a user is not resent to the next owner of the device")
     func nextOwner() async throws {
         let harness = APIHarness()
         for id in ["phone", "tablet", "watch"] { try await APISearchTests.register(harness, id, user: "ali") }

@@ -158,7 +158,7 @@ struct APIDeviceAudienceTests {
         (#"{"devices":["phone"]}"#, #","backend":"android""#, ["#/to/devices/0 audience_not_supported"]),
     ]
 
-    @Test("is refused when it would reach nobody", arguments: refused)
+    @Test("is refused when it would reach no device", arguments: refused)
     func nobody(to: String, more: String, errors: [String]) async throws {
         let harness = try await harness()
         let reply = try await post(harness, to, more)

@@ -31,7 +31,7 @@ struct APIKeylessTests {
             + "Connection: close\r\n\r\n{}",
     ]
 
-    @Test("lets nobody in, straight or through a proxy that says nothing of itself", arguments: [false, true])
+    @Test("refuses every caller, straight or through a proxy that says nothing of itself", arguments: [false, true])
     func attack(hasFirstKey: Bool) async throws {
         let harness = harness(hasFirstKey ? [Self.first] : [])
         try await harness.serve { port, _ in

@@ -139,7 +139,7 @@ struct APILimitsTests {
         }
     }
 
-    @Test("is refused before anybody compares its head, when that would take seconds")
+    @Test("is refused before its head is compared, when that would take seconds")
     func heads() async throws {
         let harness = APIHarness { $0.server.port = 0 }
         let percent = Self.marks.utf8.map { "%" + String($0, radix: 16) }.joined()
@@ -349,7 +349,7 @@ struct APILimitsTests {
         #expect(!gate.hasGivenUp)
     }
 
-    /// Holds threads until it is opened, or for ten seconds if nobody can open it.
+    /// Holds threads until it is opened, or for ten seconds.
     private final class Gate: Sendable {
         private let semaphore = DispatchSemaphore(value: 0)
         private let state = Mutex((arrived: 0, hasGivenUp: false))

@@ -113,7 +113,7 @@ struct APIModulesTests {
         #expect(try await post("/v1/echo/open", other, "of-forum").text == "invalid-request unknown_app")
     }
 
-    @Test("What it sends goes the normal way, once for a key, and is refused as usual")
+    @Test("A module's messages are sent as others, once for a key, and refused for the same reasons")
     func sends() async throws {
         let harness = Self.harness()
         let token = RegisteredToken(DeviceToken("ab12", service: .iOSAPNs), registeredAt: harness.time.now)

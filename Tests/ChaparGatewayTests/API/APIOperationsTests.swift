@@ -73,7 +73,7 @@ struct APIOperationsTests {
         #expect(draining.json["status"] == "draining")
     }
 
-    @Test("tells which build it is to whoever has a key, and to strangers that it is alive")
+    @Test("shows its build to callers with a key, and only that it runs to others")
     func build() async throws {
         let key = APIHarness.key("shop", [.send], notAfter: Date(timeIntervalSince1970: 1_800_000_100))
         let harness = APIHarness(keys: [key])

@@ -12,7 +12,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// Nobody can keep others away by doing much.
+/// No peer can keep others away by many requests.
 @Suite("A caller's share", .timeLimit(.minutes(1)))
 struct APIPeerLimitsTests {
     private let start = Date(timeIntervalSince1970: 1_800_000_000)
@@ -279,7 +279,7 @@ struct APIPeerLimitsTests {
     }
 
     @Test(
-        "is that of whom a trusted proxy names last, and of nobody whom a stranger names",
+        "is that of the last address a trusted proxy names; addresses named by others do not count",
         arguments: [
             ("10.0.0.1", ["192.0.2.7"], "192.0.2.7"), ("10.0.0.1", ["6.6.6.6, 192.0.2.7"], "192.0.2.7"),
             ("10.0.0.1", ["192.0.2.7, 10.0.0.2"], "192.0.2.7"), ("10.0.0.1", ["6.6.6.6", "192.0.2.7"], "192.0.2.7"),

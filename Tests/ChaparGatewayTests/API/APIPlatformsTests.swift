@@ -14,7 +14,7 @@ import Testing
 @testable import ChaparServer
 
 /// What single platforms keep or can do: topics, channels, tokens, messages taken back.
-@Suite("What a platform keeps, over HTTP", .timeLimit(.minutes(1)))
+@Suite("Platforms' topics, channels, tokens and messages, over HTTP", .timeLimit(.minutes(1)))
 struct APIPlatformsTests {
     private static let shop = AppName(rawValue: "shop")
 
@@ -89,7 +89,7 @@ struct APIPlatformsTests {
         #expect(platform.calls.isEmpty)
     }
 
-    @Test("What the platform answers to a call becomes the answer's status", arguments: calls)
+    @Test("A platform's failure decides the status of the answer", arguments: calls)
     func failures(method: HTTPRequest.Method, path: String, body: String?) async throws {
         try await register("a", #""android-firebase":"t1""#)
         let cases: [(PushError, Int, String)] = [

@@ -49,7 +49,7 @@ struct APIReceiptsTests {
         #expect(reply.status == 200)
     }
 
-    @Test("What is not signed is refused and learns nothing, what cannot be read is refused")
+    @Test("An unsigned receipt is refused without details, an unreadable one is refused")
     func refuses() async throws {
         let harness = Self.harness()
         let unsigned = try await harness.send(.post, "/v1/backends/android/receipts", "{}")
@@ -67,7 +67,7 @@ struct APIReceiptsTests {
         #expect(reply.status == 404)
     }
 
-    @Test("Nothing but a POST of a bounded size")
+    @Test("Only a POST of a bounded size is accepted")
     func bounds() async throws {
         let harness = Self.harness()
         #expect(try await harness.send(.get, "/v1/backends/android/receipts").status == 405)

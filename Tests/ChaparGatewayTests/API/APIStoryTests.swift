@@ -102,7 +102,7 @@ struct APIStoryTests {
         #expect(reply.json["next"] == .null)
     }
 
-    @Test("comes in pages that leave nobody out")
+    @Test("comes in pages that leave no recipient out")
     func pages() async throws {
         let (harness, id) = try await harness(tokens: 25)
         var seen: [String] = []

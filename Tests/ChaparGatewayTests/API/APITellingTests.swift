@@ -49,7 +49,7 @@ struct APITellingTests {
         #expect(left.map(\.operation.kind) == [.register, .remove])
     }
 
-    @Test("What waits is listed for a deleted device too, and for no text that is no id")
+    @Test("Waiting operations are listed for a deleted device too; a malformed id is refused")
     func listing() async throws {
         let harness = APIHarness(platforms: [("crm", ScriptedPlatform())])
         #expect(try await harness.send(.get, "/v1/devices/gone/operations").json["items"] == [])
@@ -178,7 +178,7 @@ struct APITellingTests {
         (.post, "/v1/users/ali/switch", #"{"device":"nobody"}"#, ["#/device unknown_device"]),
     ]
 
-    @Test("What is wrong is named, field by field, and nothing is stored", arguments: mistakes)
+    @Test("Each wrong field is named, and nothing is stored", arguments: mistakes)
     func wrong(method: HTTPRequest.Method, path: String, body: String, errors: [String]) async throws {
         let harness = try await harness()
         #expect(try await harness.send(.put, "/v1/devices/tokenless", "{}").status == 201)
@@ -340,7 +340,7 @@ struct APITellingTests {
         #expect(try await harness.send(.post, "/v1/backends/gone/clear", "{}").json["removed"] == 1)
     }
 
-    @Test("What waits shows in /v1/backends and /metrics")
+    @Test("Waiting operations are counted in /v1/backends and /metrics")
     func shown() async throws {
         let harness = try await harness()
         _ = try await harness.send(.put, "/v1/devices/a/subscription", #"{"status":"subscribed"}"#)

@@ -20,7 +20,7 @@ import Testing
 ///
 /// A foreign name gets word for word the answer of a name that never existed; no answer holds a foreign name that the
 /// request did not hold; no foreign platform is called.
-@Suite("What a key reaches", .timeLimit(.minutes(2)))
+@Suite("The reach of an API key", .timeLimit(.minutes(2)))
 struct APITenancyTests {
     private static let kiosk = AppName(rawValue: "kiosk-shop")
     private static let agora = AppName(rawValue: "zq-world")

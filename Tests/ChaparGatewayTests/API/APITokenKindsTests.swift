@@ -108,7 +108,7 @@ struct APITokenKindsTests {
         #expect(reply.json["errors"]?.arrayValue?.first?["code"] == "too_many_tokens", "\(reply.text)")
     }
 
-    @Test("An activity that is none, or that nobody shows, is refused by field")
+    @Test("An activity that is none, or that no device shows, is refused by field")
     func activities() async throws {
         let harness = APIHarness()
         for (to, code) in [(#"{"activity":"a b"}"#, "bad_activity"), (#"{"activity":"a"}"#, "audience_empty")] {

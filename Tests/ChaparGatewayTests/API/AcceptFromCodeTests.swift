@@ -201,7 +201,7 @@ struct AcceptFromCodeTests {
         #expect(!spans.isEmpty && spans.allSatisfy { $0.attributes["messaging.system"]?.toSpanAttribute() == "a" })
     }
 
-    /// Runs a gateway that serves no API: its address is one that nobody can listen on.
+    /// Runs a gateway that serves no API: its address is one that cannot be listened on.
     private static func running(_ body: @Sendable (Gateway, SilentPlatform) async throws -> Void) async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-code-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

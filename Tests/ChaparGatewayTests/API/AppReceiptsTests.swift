@@ -14,7 +14,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-@Suite("What apps report without a key", .timeLimit(.minutes(1)))
+@Suite("Receipts of apps without an API key", .timeLimit(.minutes(1)))
 struct AppReceiptsTests {
     private static let shop = AppName(rawValue: "shop")
 

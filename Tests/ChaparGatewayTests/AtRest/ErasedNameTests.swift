@@ -13,7 +13,7 @@ import Testing
 /// Users whose names mean something elsewhere.
 @Suite("Erasing a user by the name", .timeLimit(.minutes(1)))
 struct ErasedNameTests {
-    @Test("A user whose name stands for nobody in a switch is erased as any other")
+    @Test("A user whose name stands for no user in a switch is erased as any other")
     func anonymous() async throws {
         let folder = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID().uuidString)")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)

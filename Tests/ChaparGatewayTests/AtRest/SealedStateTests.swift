@@ -61,7 +61,7 @@ struct SealedStateTests {
         }
     }
 
-    @Test("What an old key has stays readable, and is given to the new one at the start")
+    @Test("A value sealed with an old key stays readable, and is sealed with the new one at the start")
     func rotation() async throws {
         let memory = MemoryState()
         try await SealedState(memory, keys: try Self.keys(1)).saveState(Self.name, Self.value)
@@ -74,7 +74,7 @@ struct SealedStateTests {
     }
 
     @Test(
-        "What was stored before encryption is readable, and encrypted at the start; what is no credential is left alone"
+        "Credentials stored before encryption are readable, and encrypted at the start; other values are not changed"
     )
     func before() async throws {
         let memory = MemoryState()
@@ -116,7 +116,7 @@ struct SealedStateTests {
     }
 
     @Test(
-        "A credential that nobody can read any more is replaced by a new one of the configuration, never by the used one"
+        "A credential that cannot be read any more is replaced by a new one of the configuration, never by the used one"
     )
     func newLogIn() async throws {
         let memory = MemoryState()

@@ -16,7 +16,7 @@ import Testing
 
 @Suite("An erasure that its call does not finish", .timeLimit(.minutes(2)))
 struct UnfinishedErasureTests {
-    @Test("What was being sent is erased by the gateway itself, after a restart too", arguments: [false, true])
+    @Test("The gateway erases deliveries that were being sent, after a restart too", arguments: [false, true])
     func finished(restarted: Bool) async throws {
         try await ErasureRig.run { rig in
             let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")
@@ -124,7 +124,7 @@ struct UnfinishedErasureTests {
         }
     }
 
-    @Test("What was removed is on record together with its removal: a crash after it leaves the way to its events")
+    @Test("A removal is stored with the record of it: events are found even after a crash")
     func removalsOnRecord() async throws {
         try await ErasureRig.run { rig in
             let ids = Mutex<Set<Int64>>([])
@@ -251,7 +251,7 @@ struct UnfinishedErasureTests {
         }
     }
 
-    @Test("What an earlier version has begun is ended", arguments: [false, true])
+    @Test("An erasure that an earlier version has begun is finished", arguments: [false, true])
     func earlierVersion(isComplete: Bool) async throws {
         try await ErasureRig.run { rig in
             let id = try await rig.send(#"{"devices":["phone-a"]}"#, "For Ada")

@@ -85,7 +85,7 @@ struct UserErasureTests {
         }
     }
 
-    @Test("What backends announced about the user is found at any place, and nobody else's is")
+    @Test("The user's data in backends' notices is erased at any place, other users' data is kept")
     func notices() async throws {
         try await ErasureRig.run { rig in
             let notices = [
@@ -226,7 +226,7 @@ struct UserErasureTests {
         }
     }
 
-    @Test("What is being sent is cancelled, and erased by the next call, although the devices are gone by then")
+    @Test("Deliveries being sent are cancelled, and erased by the next call, although the devices are gone")
     func inFlight() async throws {
         try await ErasureRig.run { rig in
             let id = try await rig.send(#"{"users":["ada-lovelace"]}"#, "For Ada now")

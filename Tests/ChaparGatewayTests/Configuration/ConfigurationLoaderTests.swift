@@ -490,7 +490,7 @@ struct ConfigurationLoaderTests {
     }
 
     @Test(
-        "What is wrong with a key is said with its field",
+        "The error of a wrong API key names the field",
         arguments: [
             ("hash: [], scopes: [send]", "auth.api_keys[0].hash: has 0 values"),
             ("hash: [\"sha256:xyz\"], scopes: [send]", "auth.api_keys[0].hash: is not sha256:"),

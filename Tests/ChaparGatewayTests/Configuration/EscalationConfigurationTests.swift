@@ -72,7 +72,7 @@ struct EscalationConfigurationTests {
     }
 
     @Test(
-        "What cannot work is refused, with its place and what to do",
+        "An escalation that cannot work is refused, with its place and what to do",
         arguments: [
             // Nothing would report an arrival: all messages would go on.
             ("{ fallback: [ios], escalate: { use: [sms] } }", "", "escalate", "receipts: true"),

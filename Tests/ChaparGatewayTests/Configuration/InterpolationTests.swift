@@ -38,7 +38,7 @@ struct InterpolationTests {
         #expect(backend.label == "line one\nline two")
     }
 
-    @Test("What comes from outside is not read as YAML again")
+    @Test("Values of variables are not read as YAML")
     func noInjection() throws {
         let loader = ConfigurationLoader(
             registry: try BackendRegistry([SampleBackend.factory]),

@@ -57,7 +57,7 @@ struct UnreadableFileTests {
         #expect(said.contains("is larger than 1048576 bytes. Take out") && !said.contains("--config"), "\(said)")
     }
 
-    @Test("A pipe is read when somebody writes into it, else refused within seconds", arguments: [true, false])
+    @Test("A pipe is read when a program writes into it, else refused within seconds", arguments: [true, false])
     func pipe(isWritten: Bool) async throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID()).yaml").path
         defer { try? FileManager.default.removeItem(atPath: path) }

@@ -55,7 +55,7 @@ struct ActivityTokensTests {
         )
     }
 
-    @Test("that are dead are buried and make nobody doubt the backend")
+    @Test("that are dead are invalidated, and raise no doubt about the backend")
     func dead() async throws {
         try await Self.run(Self.gone) { rig, devices in
             let id = try await rig.accept(devices, plan: DeliveryPlan(["ios"]), activity: "match")

@@ -13,7 +13,7 @@ import Testing
 
 /// Two apps with a user, a device id and even a token in common: what one's platform says never touches the other's
 /// token.
-@Suite("What a platform says of one app's token", .timeLimit(.minutes(1)))
+@Suite("A platform's verdict about one app's token", .timeLimit(.minutes(1)))
 struct AppsDispatchTests {
     enum Answer: String, CaseIterable, CustomTestStringConvertible {
         case accepted, dead, doubtful, message, account, platform, unknown

@@ -9,7 +9,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-@Suite("What follows from the outcome of a claimed delivery", .timeLimit(.minutes(1)))
+@Suite("Transitions by the outcome of a claimed delivery", .timeLimit(.minutes(1)))
 struct ClaimRulesTests {
     private static let now = Date(timeIntervalSince1970: 1_790_000_000)
     private let rules = PlanRules(GatewayConfiguration.Queue())
@@ -71,7 +71,7 @@ struct ClaimRulesTests {
         #expect((verdict.move == .end(.failed)) == ends)
     }
 
-    @Test("What may have been sent ends as unknown when it is cancelled or its time is over")
+    @Test("A delivery that may have been sent ends as unknown when it is cancelled or expires")
     func endings() {
         let (before, after) = (TimeReading(Self.now), TimeReading(Self.now.addingTimeInterval(60)))
         func end(_ change: (inout ClaimedDelivery) -> Void, _ time: TimeReading) -> Resolution.Transition? {

@@ -12,7 +12,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// Somebody sets the machine's clock while the gateway runs: nothing that is decided by spans of time changes.
+/// The machine's clock is set while the gateway runs: nothing that is decided by spans of time changes.
 @Suite("A jump of the wall clock", .timeLimit(.minutes(2)))
 struct ClockTests {
     private static let jumps: [TimeInterval] = [-86400, -1, 1, 86400]

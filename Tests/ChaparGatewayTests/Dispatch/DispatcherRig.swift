@@ -51,7 +51,7 @@ final class ScriptedBackend: PushBackend {
     /// The attempts that were made for a recipient.
     func attempts(_ recipient: Recipient) -> [Addressee] { seen.withLock { $0[recipient.storedForm] ?? [] } }
 
-    /// How many attempts were made for anybody.
+    /// The number of attempts for all recipients.
     var attemptCount: Int { seen.withLock { $0.values.reduce(0) { $0 + $1.count } } }
 
     var isShutDown: Bool { ended.withLock { $0 } }

@@ -79,7 +79,7 @@ struct DispatcherTests {
         }
     }
 
-    @Test("What a backend never reports is unknown, and is tried again")
+    @Test("A delivery without a reported outcome is unknown, and is tried again")
     func silence() async throws {
         let backend = ScriptedBackend { _, attempt in attempt == 1 ? nil : Self.accepted }
         try await DispatcherRig.run(["a": backend]) { rig in
@@ -378,7 +378,7 @@ struct DispatcherTests {
         }
     }
 
-    @Test("What is claimed while the backend comes to a standstill goes back, and is sent when that is over")
+    @Test("A delivery claimed while its backend pauses goes back, and is sent after the pause")
     func standstillDuringALook() async throws {
         let backend = ScriptedBackend { _, _ in .accepted(Acceptance()) }
         try await DispatcherRig.run(["a": backend]) { rig in
@@ -458,7 +458,7 @@ struct DispatcherTests {
         #expect(phone.attempts(.topic("y")).isEmpty)
         await second.store.close()
     }
-    @Test("What a dead owner may have sent is not sent again, although its recipient has to wait")
+    @Test("A delivery that a dead owner may have sent is not sent again, although its recipient has to wait")
     func restartWithPause() async throws {
         let phone = ScriptedBackend(repeatIsHarmful: true) { _, _ in Self.accepted }
         try await DispatcherRig.run(["call": phone]) { (rig: DispatcherRig) async throws -> Void in

@@ -232,7 +232,7 @@ struct FlowControlTests {
             try await rig.until { rig.dispatcher.workers.isEmpty }
             rig.dispatcher.install(with)
             try await rig.until { rig.dispatcher.workers.first?.inFlight == 4 }
-            // For a moment whoever looks through the queue of a backend that is gone has what waits there.
+            // For a moment a scan of the queue of a removed backend holds its deliveries.
             try await rig.until { try await rig.store.depths()["a"]?.claimed == 4 }
             crowd.open()
             try await rig.expect(id, [.acceptedByPlatform: 20])

@@ -211,7 +211,7 @@ struct FlowGateTests {
         }
     }
 
-    @Test("What is told is the pause that holds now, not a park before it, and not that all is well")
+    @Test("The status shows the pause that holds now, neither an earlier park nor good health")
     func pauseThatHolds() {
         let state = Box(FlowGate.State())
         _ = state { $0.apply(.park(reason: "foreign_answer", detail: "A wrong base_url."), at: now) }

@@ -222,7 +222,7 @@ struct GoneBackendsTests {
         return gone
     }
 
-    @Test("has nothing handed to a backend of another app, whoever the recipients are and whenever it is due")
+    @Test("has nothing handed to a backend of another app, whatever its recipients and due time")
     func otherApp() async throws {
         let rig = try await DispatcherRig()
         defer { try? FileManager.default.removeItem(at: rig.folder) }

@@ -243,7 +243,7 @@ struct InvalidationGuardTests {
         )
     }
 
-    @Test("has what becomes of tokens carried out in the order of its verdicts, whoever asks")
+    @Test("has its verdicts on tokens carried out in their order, for all callers")
     func order() async {
         for _ in 0..<10 {
             let watch = InvalidationWatch("a", guarding())
@@ -425,7 +425,7 @@ struct MassInvalidationTests {
         }
     }
 
-    @Test("has its tokens buried when an operator believes it, each with an event, and is believed from then on")
+    @Test("has its tokens invalidated when an operator confirms it, each with an event, and later ones too")
     func release() async throws {
         try await Self.tripped { rig, recipients in
             let tokens = try await rig.dispatcher.invalidations?.resolve("a", .confirm) ?? 0

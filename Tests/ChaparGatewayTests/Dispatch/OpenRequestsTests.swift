@@ -237,7 +237,7 @@ struct OpenRequestsTests {
             try await eventually("three tasks wait", within: .seconds(20), every: .milliseconds(2)) {
                 time.sleeping >= 3
             }
-            // Nobody moves the clock: only the stop can end the wait.
+            // The clock is not moved: only the stop can end the wait.
             dispatcher.stop()
             try await group.waitForAll()
         }

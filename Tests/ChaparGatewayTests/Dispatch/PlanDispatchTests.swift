@@ -85,7 +85,7 @@ struct PlanDispatchTests {
         }
     }
 
-    @Test("ends at once, with the reason, for a device that nobody can reach")
+    @Test("ends at once, with the reason, for a device that no backend can reach")
     func nobody() async throws {
         let backend = ScriptedBackend { _, _ in Self.accepted }
         try await DispatcherRig.run(["a": backend, "b": backend]) { rig in

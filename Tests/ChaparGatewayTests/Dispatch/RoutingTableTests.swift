@@ -51,7 +51,7 @@ struct RoutingTableTests {
         #expect(try bare.plan(for: .topic("news"), .route("default")) == DeliveryPlan(["fcm"]))
     }
 
-    @Test("What matches no route, or only routes that cannot address it, goes as if there were no routes")
+    @Test("A recipient without a route that can address it is routed as if there were no routes")
     func unmatched() throws {
         let routes = [
             GatewayConfiguration.Route(platform: "web", plan: DeliveryPlan(["fcm"])),

@@ -251,7 +251,7 @@ struct SharedQuotaTests {
         #expect(node.flow.changedMemory(at: time.steady, isLast: true) == nil)
     }
 
-    @Test("a backend without a quota asks nobody, and neither does one that lost it in a reload")
+    @Test("a backend without a quota asks for no share, and neither does one that lost it in a reload")
     func noQuota() async {
         let time = ManualTime()
         let ledger = MemoryLedger(time)
@@ -283,7 +283,7 @@ struct SharedQuotaTests {
         #expect(flow.sliceLapsesAt == nil && ledger.requests == asked)
     }
 
-    @Test("the worker of a backend without a quota asks nobody, though quotas are shared")
+    @Test("the worker of a backend without a quota asks for no share, though quotas are shared")
     func waitsWithoutQuota() async throws {
         let ledger = MemoryLedger(ManualTime())
         let rig = try await DispatcherRig(quotas: ledger)

@@ -92,7 +92,7 @@ struct DeviceTellingTests {
         #expect(platform.words == (isAwaited ? ["register a", "register a"] : ["register a"]))
     }
 
-    @Test("register_devices: false tells nobody")
+    @Test("register_devices: false registers nothing at platforms")
     func silent() async throws {
         let platform = try await told(registers: false) { rig, state in
             _ = try await state.devices.put([rig.device("a", tags: ["x"])], outbox: state.outbox)
@@ -159,7 +159,7 @@ struct DeviceTellingTests {
         }
     }
 
-    @Test("What is lost while a backend is being introduced is made up for at the next start, once")
+    @Test("Changes lost during a backend's backfill are repeated at the next start, once")
     func doubtedMeanwhile() async throws {
         try await OperationRig.run { rig in
             _ = try await rig.store.put([rig.device("a")])

@@ -9,7 +9,7 @@ import Testing
 @testable import ChaparServer
 
 /// A caller waits at one gateway for what another one does.
-@Suite("What became of operations", .timeLimit(.minutes(1)))
+@Suite("Outcomes of operations", .timeLimit(.minutes(1)))
 struct OutboxOutcomesTests {
     private let now = Date(timeIntervalSince1970: 1_700_000_000)
 

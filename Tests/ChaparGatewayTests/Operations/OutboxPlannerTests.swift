@@ -110,7 +110,7 @@ struct OutboxPlannerTests {
         }
     }
 
-    @Test("What is asked for behind a change that is not planned goes out behind it")
+    @Test("An operation requested after an unplanned change is carried out after it")
     func unplanned() async throws {
         try await OperationRig.run { rig in
             let hold = Hold()
@@ -145,7 +145,7 @@ struct OutboxPlannerTests {
             let planner = OutboxPlanner(store: store, time: rig.time, logger: quiet) { snapshot.deviceSync }
             _ = try await rig.store.put([rig.device("a")], outbox: rig.time.now)
             _ = try await rig.store.patch("a", outbox: rig.time.now) { $0.user = "sara" }
-            // The end comes before the commit, and then after it but before anybody hears of it.
+            // The end comes before the commit, and then after it, but before its answer.
             for step in [InterruptedStore.Step.before, .after] {
                 store.end.withLock { $0 = step }
                 await #expect(throws: StoreError.closed) { _ = try await planner.planSome() }

@@ -42,7 +42,7 @@ struct OutboxWorkerTests {
         }
     }
 
-    @Test("What a platform could not take comes again with the same id, until it does")
+    @Test("An operation that fails for now is repeated with the same id until it succeeds")
     func retried() async throws {
         try await OperationRig.run { rig in
             let platform = ScriptedPlatform { _, earlier throws(PushError) in if earlier < 2 { throw Self.down } }
@@ -316,7 +316,7 @@ struct OutboxWorkerTests {
         }
     }
 
-    @Test("What backends announce goes on the stream, and too much of it is dropped")
+    @Test("Backends' notices are events of the stream, and those beyond the limit are dropped")
     func notices() async throws {
         try await OperationRig.run { rig in
             let board = EventSink(time: rig.time)

@@ -11,7 +11,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-@Suite("What apps tell about the gateway's own messages", .timeLimit(.minutes(1)))
+@Suite("Apps' reports about the gateway's own messages", .timeLimit(.minutes(1)))
 struct OwnMessageTests {
     /// Ways to name the second delivery of a notification.
     enum Naming: CaseIterable {
@@ -134,7 +134,7 @@ struct OwnMessageTests {
         }
     }
 
-    @Test("A message to an audience is opened by whoever has its id")
+    @Test("A message to an audience is opened by any device with its id")
     func audience() async throws {
         try await OperationRig.run { rig in
             let state = GatewayState(snapshot: rig.snapshot([:]), store: rig.store, devices: rig.store, time: rig.time)

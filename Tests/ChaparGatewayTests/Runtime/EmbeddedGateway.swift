@@ -21,7 +21,7 @@ enum EmbeddedGateway {
 
     /// Runs a gateway while `body` runs, then lets it end in order.
     ///
-    /// Its address is one that nobody can listen on. `wrap` puts another store in front.
+    /// Its address is one that cannot be listened on. `wrap` puts another store in front.
     static func run(
         _ kind: Kind,
         _ backends: [BackendRegistry.ConfiguredBackend],

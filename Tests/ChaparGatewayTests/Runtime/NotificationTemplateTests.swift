@@ -9,7 +9,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-@Suite("What is told of notifications that were accepted together", .timeLimit(.minutes(1)))
+@Suite("Events of notifications that were accepted together", .timeLimit(.minutes(1)))
 struct NotificationTemplateTests {
     private static let time = Date(timeIntervalSince1970: 1_790_000_000.25)
 

@@ -163,7 +163,7 @@ struct HMSSectionTests {
         static func faults(in notification: PushNotification) -> [Finding] { [] }
     }
 
-    @Test("What a value says for Apple itself goes the way through Huawei as well")
+    @Test("A value for Apple can be sent through Huawei too")
     func borrowed() throws {
         #expect(HMSApple(Push()).overrides == ["apns": .object(Push().overrides)])
         #expect(try PushNotification(title: "x").with(HMSApple(Push())).overrides.keys.sorted() == ["hms"])
@@ -199,13 +199,13 @@ struct HMSSectionTests {
         ]
     }()
 
-    @Test("What Huawei would refuse is an error that names the field", arguments: mistakes)
+    @Test("A value that Huawei would refuse is an error that names the field", arguments: mistakes)
     func mistake(payload: any PlatformPayload, place: String) {
         let error = #expect(throws: PayloadError.self) { try PushNotification(title: "x").with(payload) }
         #expect(error?.faults.map(\.pointer) == ["#/overrides/hms/\(place)"])
     }
 
-    @Test("Written as JSON it never leaves")
+    @Test("As JSON it is refused without a request")
     func written() async throws {
         try await Harness.run { harness in
             let recipient = harness.register(0..<1)[0]

@@ -9,9 +9,9 @@ struct Attempt: Sendable {
     var certain: Int?
     /// The peer said that it did not process the request, and had said nothing else about it before.
     var isTurnedAway = false
-    /// Nobody can say what the bytes about it mean.
+    /// The bytes the peer sent about it have no certain meaning.
     var isObscure = false
-    /// An answer that was nobody's may have been taken for this one's: no client can tell.
+    /// An answer to no request may have been taken for this one's: no client can tell them apart.
     var mayBeConfused = false
 }
 

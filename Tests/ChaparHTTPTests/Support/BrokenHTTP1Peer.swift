@@ -15,7 +15,7 @@ enum HTTP1Nonsense: Int, Nonsense, CaseIterable {
 
     var isLegal: Bool { [.small, .informational, .untilClose].contains(self) }
 
-    /// Whether nobody can say what the bytes mean.
+    /// Whether the meaning of the bytes is undefined.
     var isObscure: Bool { self == .flippedBits || self == .noise }
 }
 

@@ -31,7 +31,7 @@ final class Door: Sendable {
 /// A door that closes every connection at once.
 func closedDoor() async throws -> Door { try await Door.open { $0.close(promise: nil) } }
 
-/// A door behind which nobody says a word.
+/// A listener that never answers.
 func silentDoor() async throws -> Door { try await Door.open { _ in } }
 
 /// An HTTP proxy that answers `CONNECT` with the given head, and after a 200 passes bytes to the port asked for.

@@ -16,7 +16,7 @@ enum HTTP2Nonsense: Int, Nonsense, CaseIterable {
 
     var isLegal: Bool { rawValue >= Self.small.rawValue && rawValue <= Self.padded.rawValue }
 
-    /// Whether nobody can say what the bytes mean.
+    /// Whether the meaning of the bytes is undefined.
     var isObscure: Bool { [.flippedBits, .wrongLength, .noise].contains(self) }
 }
 

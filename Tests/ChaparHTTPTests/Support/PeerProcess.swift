@@ -47,7 +47,7 @@ final class PeerProcess: @unchecked Sendable {
         return peer
     }
 
-    /// A port that nobody used a moment ago.
+    /// A port that was free a moment ago.
     static func freePort() async throws -> Int {
         let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .bind(host: "127.0.0.1", port: 0).get()

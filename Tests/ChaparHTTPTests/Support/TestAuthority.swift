@@ -15,7 +15,7 @@ struct TestAuthority: Sendable {
     }
 
     static var shared: TestAuthority { get throws { try made.get() } }
-    /// Nobody trusts this one.
+    /// No client trusts this one.
     static var stranger: TestAuthority { get throws { try madeStranger.get() } }
 
     private static let made = Result { try TestAuthority(name: "Chapar test CA") }

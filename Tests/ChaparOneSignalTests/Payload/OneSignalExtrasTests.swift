@@ -66,7 +66,7 @@ struct OneSignalExtrasTests {
         (OneSignalExtras(customData: ["x": .string(String(repeating: "x", count: 2048))]), "custom_data"),
     ]
 
-    @Test("What OneSignal would refuse is an error that names the field", arguments: mistakes)
+    @Test("A value that OneSignal would refuse is an error that names the field", arguments: mistakes)
     func mistake(extras: OneSignalExtras, name: String) {
         let error = #expect(throws: PayloadError.self) { try PushNotification(title: "x").with(extras) }
         #expect(error?.faults.first?.pointer == "#/overrides/onesignal/\(name)")

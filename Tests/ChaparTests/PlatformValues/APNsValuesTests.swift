@@ -25,7 +25,7 @@ struct APNsValuesTests {
         }
     }
 
-    @Test("What a value would be refused for is refused of its JSON with the same field, and nothing is sent")
+    @Test("The JSON of a wrong value is refused with the same field as the value, and nothing is sent")
     func refused() async throws {
         let timeless = APNsPush(.liveActivity(APNsLiveActivity(.update, state: nil, at: Date())))
         let error = #expect(throws: PayloadError.self) { try PushNotification().with(timeless) }

@@ -54,6 +54,6 @@ extension FuzzTarget {
 }
 
 extension Logger {
-    /// Tells nobody.
+    /// Reports to no observer.
     static let silent = Logger(label: "fuzz") { _ in SwiftLogNoOpLogHandler() }
 }

@@ -217,7 +217,7 @@ private struct ForgetfulStore: NotificationStore {
         []
     }
     func events(after: Int64, limit: Int, wait: Duration) async throws(StoreError) -> [StoredEvent] {
-        try? await Task.sleep(for: .milliseconds(50))  // Whoever listens waits; the clock of the targets does not.
+        try? await Task.sleep(for: .milliseconds(50))  // Listeners wait in real time; the targets' clock stands still.
         return []
     }
     func lastEvent() async throws(StoreError) -> Int64 { 0 }

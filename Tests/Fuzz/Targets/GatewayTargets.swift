@@ -58,7 +58,7 @@ extension FuzzTarget {
                 try FuzzGateway.check(reply)
                 try require([200, 400].contains(reply.status), "the genuine is read: \(reply.json?.text ?? "")")
             }
-            // The same bytes as the credential: nobody finds one by chance.
+            // The same bytes as the credential: no credential is found by chance.
             let text = String(decoding: bytes, as: UTF8.self)
             let forged: HTTPFields = [huawei: text, .authorization: text]
             for backend in ["huawei", "chabok"] {

@@ -1,4 +1,4 @@
-/// What a ``SimulatedDisk`` asks whoever drives the simulation: which calls fail, what a crash loses, randomness and
+/// What a ``SimulatedDisk`` asks the driver of the simulation: which calls fail, what a crash loses, randomness and
 /// time.
 ///
 /// Every method is called on the thread that uses SQLite, with no lock of the disk held, so that an answer may look at

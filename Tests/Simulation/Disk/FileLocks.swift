@@ -14,7 +14,7 @@ struct FileLocks {
 
     /// Raises a handle's lock; false when others are in the way.
     ///
-    /// Whoever wants the file alone then keeps `pending`, so that nobody new comes in.
+    /// A handle that readers keep from `exclusive` then holds `pending`, so that no other handle gets a new lock.
     mutating func raise(_ handle: Int, to level: Level) -> Bool {
         let mine = held[handle] ?? .none
         guard mine < level else { return true }

@@ -52,7 +52,7 @@ private func find(_ path: UnsafePointer<CChar>?) -> (disk: SimulatedDisk, name: 
 /// What SQLite uses without this.
 ///
 /// Found before this one is registered first. SQLite's own file systems are there for as long as the process, and
-/// nobody writes to this one here.
+/// the tests do not change this one.
 private nonisolated(unsafe) let outside: UnsafeMutablePointer<sqlite3_vfs> = {
     guard let found = sqlite3_vfs_find(nil) else { fatalError("SQLite has no file system") }
     return found
@@ -60,7 +60,7 @@ private nonisolated(unsafe) let outside: UnsafeMutablePointer<sqlite3_vfs> = {
 
 /// This file system, in memory that is never given back: a connection may outlast all disks.
 ///
-/// It is complete before anybody sees it; after that only SQLite writes to it, its `pNext`, under a lock of its own.
+/// Complete before any process sees it; after that only SQLite writes to it, its `pNext`, under a lock of its own.
 private nonisolated(unsafe) let own: UnsafeMutablePointer<sqlite3_vfs> = {
     let own = UnsafeMutablePointer<sqlite3_vfs>.allocate(capacity: 1)
     own.initialize(to: makeFileSystem())

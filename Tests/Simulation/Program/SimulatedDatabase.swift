@@ -12,7 +12,7 @@ final class SimulatedDatabase: @unchecked Sendable {
     enum Fault: Int, CaseIterable {
         /// Nothing comes through for a while.
         case cut
-        /// Calls are carried out, and nobody hears of it.
+        /// Calls are carried out, and their answers are lost.
         case losing
         /// Calls take seconds.
         case slow

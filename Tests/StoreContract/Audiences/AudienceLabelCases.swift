@@ -16,7 +16,7 @@ extension AudienceStoreConformance {
             let rule = Audience.sample(.userTag("gold"))
             try expect(try await store.walk(rule).ids, is: ["a", "b"], "devices of the user")
             try expect(try await store.counts(), is: [gold: 2], "counts")
-            // A shared phone: the next user's messages, and nobody else's.
+            // A shared phone: the next user's messages, and no others.
             _ = try await store.patch("a") { $0.user = "sara" }
             _ = try await store.patch("c") { $0.user = "ali" }
             try expect(try await store.walk(rule).ids, is: ["b", "c"], "after two switches")

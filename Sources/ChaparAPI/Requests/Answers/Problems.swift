@@ -41,7 +41,7 @@ extension Problem {
             case .invalidVersion: "The gateway speaks HTTP/1.1."
             default: "The gateway speaks HTTP/1.1; where it has no server.tls its address begins with http://."
             }
-        return Problem(.badRequest, "malformed_request", "What came is no request of HTTP/1.1", detail: detail)
+        return Problem(.badRequest, "malformed_request", "The request is not HTTP/1.1", detail: detail)
     }
 
     /// The problem of a body with a transfer coding that the gateway does not support (RFC 9112, 6.1).
@@ -49,7 +49,7 @@ extension Problem {
         .notImplemented,
         "transfer_coding_unknown",
         "The transfer coding of the body is not known",
-        detail: "Transfer-Encoding is chunked alone: send the body without another coding, or with Content-Length."
+        detail: "Transfer-Encoding may only be chunked: send the body without another coding, or with Content-Length."
     )
 
     /// Returns the problem of a wrong query parameter or header field.
@@ -250,13 +250,13 @@ extension Problem {
     /// The problem of a request to a gateway without keys that came through a proxy.
     package static let throughProxy = keysNeeded(
         "The request came through a proxy",
-        "Whoever reaches the proxy would be let in."
+        "Every caller of the proxy would be let in."
     )
 
     /// The problem of a request to a gateway without keys by an address that other machines can reach as well.
     package static let keysNeeded = keysNeeded(
         "The gateway has no API keys",
-        "Whoever reaches this address would be let in."
+        "Every caller of this address would be let in."
     )
 
     private static func keysNeeded(_ title: String, _ why: String) -> Problem {
@@ -278,7 +278,7 @@ extension Problem {
         Problem(
             .badRequest,
             "idempotency_key_invalid",
-            "The Idempotency-Key is no key",
+            "The Idempotency-Key is malformed",
             detail: "One field with 1 to \(longest) printable ASCII characters."
         )
     }
@@ -338,13 +338,13 @@ extension Problem {
     static let badUserID = Problem(
         .badRequest,
         "bad_user_id",
-        "This can be no user's id",
+        "The user's id is malformed",
         detail: "An id has 1 to \(Device.maximumNameBytes) bytes and no control characters."
     )
 
     /// The problem of a text that is no device id.
     static var badDeviceID: Problem {
-        Problem(.badRequest, "bad_device_id", "This can be no device's id", detail: DeviceFieldRules.formOfID)
+        Problem(.badRequest, "bad_device_id", "The device's id is malformed", detail: DeviceFieldRules.formOfID)
     }
 
     /// Returns the problem of a device that the registry does not have.
@@ -377,7 +377,7 @@ extension Problem {
             .conflict,
             "backend_configured",
             "The backend is configured",
-            detail: "What waits for \(name.prefix(64)) is sent through it. Remove it from the configuration first."
+            detail: "Deliveries waiting for \(name.prefix(64)) are sent by it. Remove it from the configuration first."
         )
     }
 
@@ -438,7 +438,7 @@ extension Problem {
             self.init(
                 .serviceUnavailable,
                 "store_full",
-                "No new work is taken for now",
+                "The store accepts no new data for now",
                 detail: "\(reason). Nothing was stored.",
                 retryAfter: retryAfter
             )
@@ -446,7 +446,7 @@ extension Problem {
             self.init(
                 .tooManyRequests,
                 "queue_share_full",
-                "As much waits of this API key as may",
+                "Too many messages of this API key wait",
                 detail: "\(reason). Nothing was stored. What waits is cancelled by DELETE /v1/notifications?key=NAME.",
                 retryAfter: retryAfter,
                 limit: .waitingPerKey
@@ -456,10 +456,10 @@ extension Problem {
             self.init(
                 .serviceUnavailable,
                 "store_damaged",
-                "What was asked for is damaged in the store",
+                "The requested value is damaged in the store",
                 detail:
                     "The store's file is damaged there, as the gateway's log says: put a backup in its place (chapar restore). "
-                    + "What is not damaged goes on."
+                    + "The rest of the store goes on."
             )
             cause = what
         case .failed(let reason), .refused(let reason), .sealed(let reason), .newer(let reason):

@@ -41,7 +41,7 @@ package final class AuditLog: Sendable {
                     )
                 },
                 refusedRecord: file(settings.refusedPath) { logger, error in
-                    logger.error("refused attempts cannot be put on record", metadata: ["error": "\(error)"])
+                    logger.error("refused attempts cannot be written to the audit log", metadata: ["error": "\(error)"])
                 },
                 refused: RefusedAttempts(at: clock.reading.steady)
             )

@@ -539,7 +539,7 @@ extension DeliveryWorker {
         case .opened(let until, let reason)?:
             gate.cancelClaims()
             dependencies.logger.error(
-                "breaker opened: the backend is left alone",
+                "breaker opened: nothing is sent to the backend for now",
                 metadata: ["backend": "\(name)", "reason": "\(reason)", "until": "\(RFC3339.string(now.wall(until)))"]
             )
             return EventJSON.backend("breaker_opened", name, reason: reason, until: now.wall(until), at: now.wall)

@@ -25,7 +25,7 @@ extension DeliveryWorker {
         let unreported = batch.unreported(reason: "no_answer", isRepeatHarmful: backend.isRepeatHarmful)
         guard !unreported.isEmpty else { return }
         dependencies.logger.warning(
-            "a backend reported nothing for queue.lease: what it got is given up",
+            "a backend reported nothing for queue.lease: its messages are given up",
             metadata: ["backend": "\(name)", "deliveries": .stringConvertible(unreported.count)]
         )
         finish(unreported, of: batch)

@@ -275,6 +275,7 @@ extension MemoryTables {
                     recipient: recipient,
                     caller: notifications[row.notification]?.caller ?? "",
                     state: state,
+                    record: notifications[row.notification]?.record,
                     backend: row.backend
                 )
             }

@@ -217,6 +217,8 @@ extension StoreConformance {
                 }
                 let received = try await store.record([entry])
                 try expect(received[0].word, is: "recorded", "the answer")
+                guard case .recorded(let delivery) = received[0] else { continue }
+                try expect(delivery.shownID, is: campaign.id, "the notification that its event names")
             }
             let counts = try await campaigns.counts(of: campaign.id)
             try expect(counts, is: [.acceptedByPlatform: 1, .delivered: 1, .opened: 1], "the counts")

@@ -245,11 +245,11 @@ public final class FCMBackend: PushBackend {
         return PayloadSize(bytes: FCMPayload.size(of: message), limit: kind.payloadLimit)
     }
 
-    /// The member `message` of the request, without the token, topic or condition.
+    /// The member `message` of the request, without the token, topic or condition; a delivery's id is all zeros.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         guard let kind = try? FCMTarget(addressee.recipient).kind else { return nil }
         let message = payload(notification).encoded(for: kind, language: addressee.language)
-        return (try? JSONValue(parsing: message))?.objectValue
+        return (try? JSONValue(parsing: FCMBody.shown(message)))?.objectValue
     }
 
     private func payload(_ notification: PushNotification) -> FCMPayload {

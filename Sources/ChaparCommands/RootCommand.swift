@@ -53,12 +53,38 @@ struct RootCommand: AsyncParsableCommand {
             }
             guard configuration.defaultSubcommand == nil, argument != "help" else { return }
             let names = configuration.subcommands.map { $0._commandName }
-            guard let nearest = Suggestion.nearest(to: argument, among: names) else { return }
-            throw CommandFailure(
-                "\(path) has no command \"\(argument.onOneLine)\". Did you mean \"\(nearest)\"?",
-                .usage
-            )
+            let shown = configuration.subcommands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
+            let hint = commandMeant(by: argument, among: names).map { "Did you mean \"\($0)\"?" }
+            let all = shown.count > 15 ? "\(path) --help lists all." : "It has: \(shown.joined(separator: ", "))."
+            throw CommandFailure("\(path) has no command \"\(argument.onOneLine)\". \(hint ?? all)", .usage)
         }
+    }
+
+    /// Throws for a configuration file that stands after a command without its option.
+    static func checkFile(in arguments: [String]) throws(CommandFailure) {
+        let commands = [ServeCommand._commandName, CheckCommand._commandName, DoctorCommand._commandName]
+        guard arguments.count > 1, commands.contains(arguments[0]) else { return }
+        let file = arguments[1]
+        guard [".yaml", ".yml", ".json"].contains(where: file.hasSuffix), !file.hasPrefix("-") else { return }
+        let name = "\(GatewayProgram.current.name) \(arguments[0])"
+        throw CommandFailure("a configuration file is an option: \(name) --config \(file.onOneLine)", .usage)
+    }
+
+    /// Words that mean the same in other programs.
+    private static let sameWords = [
+        ["serve", "start", "run", "up", "server", "daemon"], ["send", "push", "notify", "publish", "message"],
+        ["check", "validate", "lint", "verify"], ["doctor", "test", "diagnose", "ping"],
+        ["top", "status", "watch", "monitor", "stats"], ["init", "setup", "configure"],
+        ["show", "get", "print", "view", "describe", "info"], ["list", "ls", "all"],
+        ["create", "new", "add", "make", "generate", "put", "set"],
+        ["delete", "remove", "rm", "revoke", "drop", "erase"],
+    ]
+
+    /// Returns the command that a word misspells, or that has this name in other programs; nil for none.
+    private static func commandMeant(by word: String, among names: [String]) -> String? {
+        if let nearest = Suggestion.nearest(to: word, among: names) { return nearest }
+        let words = sameWords.first { $0.contains(word.lowercased()) } ?? []
+        return words.first(where: names.contains)
     }
 
     private static func isName(_ word: String, of command: any ParsableCommand.Type) -> Bool {

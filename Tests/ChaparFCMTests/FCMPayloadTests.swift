@@ -245,6 +245,11 @@ struct FCMPayloadTests {
 
     static let faults: [Fault] = [
         Fault(
+            notification: overriding(["message": ["android": ["priority": "normal"]]]),
+            pointer: "#/overrides/fcm/message",
+            code: "unknown_override"
+        ),
+        Fault(
             notification: PushNotification(data: ["from": "x"]),
             pointer: "#/content/data/from",
             code: "reserved_key"
@@ -387,6 +392,21 @@ struct FCMPayloadTests {
         #expect(refusal.advice == .never)
         #expect(refusal.reason == row.code)
         #expect(transport.calls.isEmpty)
+    }
+
+    @Test("A message that is shown before it is sent has an id of zeros where a delivery's own will be")
+    func shown() throws {
+        let backend = try FCMBackend.scripted(ScriptedTransport { _ in .success(.fcmAccepted) })
+        let overridden = overriding(["android": ["priority": "normal"]])
+        for notification in [PushNotification(title: "A"), overridden] {
+            let addressee = Addressee(recipient())
+            let message = try #require(backend.payload(of: notification, for: addressee))
+            let id: JSONValue = "00000000-0000-0000-0000-000000000000"
+            #expect(message["android"]?["collapse_key"] == id, "\(message)")
+            #expect(message["android"]?["notification"]?["tag"] == id, "\(message)")
+            let size = try #require(backend.payloadSize(of: notification, for: addressee))
+            #expect(size.bytes > 36)
+        }
     }
 
     @Test("A message of exactly the limit goes out, one byte more does not")

@@ -80,6 +80,15 @@ struct ConnectTests {
         }
     }
 
+    @Test("A name that does not resolve is told in the system's words, without a type of the program's libraries")
+    func unknownName() throws {
+        let error = #expect(throws: SocketAddressError.UnknownHost.self) {
+            try SocketAddress.makeAddressResolvingHost("no such host", port: 1)
+        }
+        let sentence = try HTTPFailure.sentence(#require(error))
+        #expect(sentence.hasSuffix("(no such host)") && !sentence.contains("SocketAddressError"), "\(sentence)")
+    }
+
     @Test("A refused connection is tried again with a backoff that all callers share, until a server listens")
     func refusedThenUp() async throws {
         let port = try await PeerProcess.freePort()

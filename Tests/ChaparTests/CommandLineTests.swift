@@ -52,6 +52,13 @@ struct CommandLineTests {
         "A misspelt command, and an option before its command, are told how to write them",
         arguments: [
             (["sned", "hi"], "Did you mean \"send\"?"), (["devices", "improt", "x.csv"], "Did you mean \"import\"?"),
+            (["start"], "chapar has no command \"start\". Did you mean \"serve\"?"),
+            (["frobnicate"], "chapar has no command \"frobnicate\". chapar --help lists all."),
+            (["devices", "show", "a", "--json"], "Did you mean \"get\"?"),
+            (["keys", "add"], "Did you mean \"create\"?"),
+            (["plugin", "build"], "chapar plugin has no command \"build\". It has: new."),
+            (["send", "--to", "apns:ab", "hi", "--url", "http://127.0.0.1:1"], "Did you mean \"ios-apns\"?"),
+            (["check", "x.yaml"], "a configuration file is an option: chapar check --config x.yaml"),
             (["--json", "backends"], "--json stands after the command: chapar backends … --json"),
             (["--config", "x.yaml", "check"], "--config stands after the command: chapar check … --config"),
         ]

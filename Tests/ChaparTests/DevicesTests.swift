@@ -188,9 +188,35 @@ struct DevicesTests {
                 let refused = try await run(["import", "-", "--from", "onesignal"], gateway, input: input)
                 #expect(refused.status == 2 && refused.errors.contains(words), "\(refused.errors)")
             }
+            try await laterTokens(gateway)
+
             let packed = try await run(["import", "users.csv.gz", "--from", "onesignal"], gateway)
             #expect(packed.status == 2 && packed.errors.contains("gunzip -c"), "\(packed.errors)")
         }
+    }
+
+    /// Of two rows with the same token the one that was active later keeps it; a dry run registers neither, and a file
+    /// of OneSignal's without its option is recognized.
+    private func laterTokens(_ gateway: ServedGateway) async throws {
+        let token = SandboxRig.token(4)
+        let rows = """
+            id,identifier,device_type,invalid_identifier,last_active
+            late,\(token),0,f,2025-06-01 00:00:00
+            early,\(token.uppercased()),0,f,2025-01-01 00:00:00
+            mail,a@example.com,11,f,
+
+            """
+        let dry = try await run(["import", "-", "--from", "onesignal", "--dry-run"], gateway, input: rows)
+        #expect(dry.status == 0, "\(dry.errors)")
+        #expect(dry.errors.contains("dry run: 2 to register, 0 refused; left out: 1 email"), "\(dry.errors)")
+        #expect(try await run(["get", "late"], gateway).status == 1)
+        #expect(try await run(["import", "-", "--from", "onesignal"], gateway, input: rows).status == 0)
+        for (id, held) in [("late", 1), ("early", 0)] {
+            let device = try JSONValue(parsing: Array(try await run(["get", id, "--json"], gateway).output.utf8))
+            #expect(device["tokens"]?.objectValue?.count == held, "\(device)")
+        }
+        let plain = try await run(["import", "-", "--format", "csv"], gateway, input: rows)
+        #expect(plain.status == 2 && plain.errors.contains("add --from onesignal"), "\(plain.errors)")
     }
 
     @Test("Exported devices can be imported again unchanged, tombstones included")

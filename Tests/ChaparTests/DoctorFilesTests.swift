@@ -108,6 +108,9 @@ struct DoctorFilesTests {
         let nowhere = try folder.write(text.replacing("PATH", with: "\(place)/no/x.db"), to: "nowhere.yaml")
         let missing = try await Program.run(["serve", "--config", nowhere])
         #expect(missing.status != 0 && missing.errors.contains("store.path: there is no folder"), "\(missing)")
+        let below = try folder.write(text.replacing("PATH", with: "\(config)/x.db"), to: "below.yaml")
+        let refused = try await Program.run(["serve", "--config", below])
+        #expect(refused.status == 3 && refused.errors.contains("\(config) is a file and no folder"), "\(refused)")
     }
 
     @Test("It says which key the store needs, and the gateway does not start with a key that is none")

@@ -252,6 +252,19 @@ struct TextFormTests {
         #expect(failure?.description.contains(":3: unknown heading") == true, "\(String(describing: failure))")
     }
 
+    @Test(
+        "A heading of another program, or of an audience, gets the heading or the form that is meant",
+        arguments: [
+            ("player_id", "Did you mean \"device\"?"), ("external_id", "Did you mean \"user\"?"),
+            ("topic", "for a topic or a segment write NDJSON"), ("Tags", "for a topic or a segment write NDJSON"),
+        ]
+    )
+    func foreignHeading(heading: String, words: String) {
+        let failure = refusal("\(heading),title\n")
+        #expect(failure?.description.contains(words) == true, "\(String(describing: failure))")
+        #expect(failure?.description.contains("\"to\"?") == false)
+    }
+
     @Test("Tags of a row are told apart by their bytes")
     func tagsOfRow() throws {
         let device = try DeviceCSV.device(["id", "tags"], ["d", "a|\u{301}b|c"])

@@ -113,6 +113,8 @@ struct FCMOverrides: Sendable {
 
     /// Takes a field at the top that is not known, unless it is a misspelling of a known one; `android_v3` is none.
     private mutating func readUnknown(_ name: String, _ value: JSONValue) {
+        // Google's own examples are whole requests, with the message in an object of its own.
+        if name == "message" { return fault(name, "unknown_override", "Leave message out: its members stand here.") }
         let nearest = Suggestion.nearest(to: name, among: FCMSchema.message.keys)
         func letters(_ name: String) -> String { name.filter { !$0.isNumber } }
         if let nearest, !name.hasPrefix("\(nearest)_"), letters(name) != letters(nearest) {

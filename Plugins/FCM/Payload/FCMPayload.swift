@@ -19,6 +19,18 @@ struct FCMBody: Sendable {
         marks = Self.marks(in: bytes)
     }
 
+    /// Returns an encoded message as it is shown before it has a delivery: with an id of zeros in place of the marks.
+    static func shown(_ message: [UInt8]) -> [UInt8] {
+        var message = message
+        for mark in marks(in: message) {
+            message.replaceSubrange(mark..<mark + encodedMark.count, with: noID)
+        }
+        return message
+    }
+
+    /// As many bytes as the mark has.
+    private static let noID = Array("00000000-0000-0000-0000-000000000000".utf8)
+
     private static func marks(in text: [UInt8]) -> [Int] {
         var marks: [Int] = []
         text.withUnsafeBytes { text in

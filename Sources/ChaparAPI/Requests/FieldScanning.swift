@@ -8,10 +8,13 @@ protocol RequestField: RawRepresentable<Int>, Sendable {
     static var names: [String] { get }
     /// The names whose former ones are in ``names``; none by default.
     static var renamed: [FormerName] { get }
+    /// Names that other gateways' requests have, with the present one; none by default. Suggestions alone know them.
+    static var foreign: [String: String] { get }
 }
 
 extension RequestField {
     static var renamed: [FormerName] { [] }
+    static var foreign: [String: String] { [:] }
 }
 
 /// Typed reads that report a wrong value instead of stopping, so that one pass finds every mistake.
@@ -189,6 +192,7 @@ private func hasControlCharacter(_ text: String) -> Bool {
 
 /// Returns the sentence about an unknown name, with the nearest known one; it names present names only.
 private func unknownField<Field: RequestField>(_ name: String, _ type: Field.Type) -> String {
+    if let meant = Field.foreign[name.lowercased()] { return "Did you mean \"\(meant)\"?" }
     let former = Field.renamed.map(\.former.description)
     let known = Field.names.filter { !former.contains($0) }
     return didYouMean(name, known, renamed: Field.renamed)

@@ -15,6 +15,10 @@ enum DeviceCSV {
 
     /// Throws for headings that have no meaning.
     static func check(_ headings: [String], _ place: String) throws(CommandFailure) {
+        if headings.contains("identifier"), headings.contains("device_type") {
+            let sentence = "looks like OneSignal's export of subscriptions: add --from onesignal"
+            throw CommandFailure("\(place): \(sentence)", .usage)
+        }
         for (position, heading) in headings.enumerated() {
             guard columns.contains(heading) || TokenService.named(heading) != nil else {
                 let hint = CSVHeading.meant(by: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""

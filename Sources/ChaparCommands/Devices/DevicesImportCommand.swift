@@ -36,6 +36,9 @@ struct DevicesImportCommand: AsyncParsableCommand {
     @Flag(help: "Import each line as it comes, before the whole input is known to be readable.")
     var stream = false
 
+    @Flag(help: "Register nothing: read the input, name its wrong lines, and count what would be sent to the gateway.")
+    var dryRun = false
+
     @OptionGroup(title: "The gateway") var gateway: GatewayAddress
     @OptionGroup var form: OutputForm
 
@@ -68,12 +71,14 @@ struct DevicesImportCommand: AsyncParsableCommand {
         var created = 0
         var replaced = 0
         var refused = 0
+        /// With --dry-run those that would be sent to the gateway.
+        var readable = 0
         /// Unsubscribed ones, which are imported without user and token.
         var unsubscribed = 0
         /// Subscriptions that are not imported, by the reason; one of few.
         var leftOut: [String: Int] = [:]
 
-        var done: Int { created.adding(clamping: replaced).adding(clamping: refused) }
+        var done: Int { created.adding(clamping: replaced).adding(clamping: readable).adding(clamping: refused) }
     }
 
     func run() async throws {
@@ -87,48 +92,28 @@ struct DevicesImportCommand: AsyncParsableCommand {
         defer { input.close() }
         var tally = Tally()
         var bar = ProgressBar(isShown: true)
-        try await DevicesClient.use(gateway) { devices in
-            var batch = Batch()
-            while let line = try input.next() {
-                guard line.number > after else { continue }
-                switch line.result {
-                case .success(let device):
-                    if isForeign, let reason = device[OneSignalCSV.leftOut]?.stringValue {
-                        tally.leftOut[reason, default: 0] += 1
-                    } else {
-                        if isForeign, device["tokens"] == nil { tally.unsubscribed += 1 }
-                        batch.add(device, line: line.number)
-                    }
-                case .failure(let failure):
-                    tally.refused += 1
-                    refuse(
-                        line.number,
-                        id: nil,
-                        "invalid_line",
-                        "\(source): line \(line.number) \(failure.description)"
-                    )
-                }
-                guard batch.lines.count >= Self.batchSize || batch.bytes.count >= Self.batchBytes else { continue }
-                try await put(&batch, devices, &tally)
-                let fraction = input.size.map { Double(input.consumed) / Double(max($0, 1)) }
-                bar.update(done: tally.done, fraction: fraction)
-            }
-            if !batch.lines.isEmpty { try await put(&batch, devices, &tally) }
+        if dryRun {
+            try await take(&input, nil, &tally, &bar)
+        } else {
+            try await DevicesClient.use(gateway) { try await take(&input, $0, &tally, &bar) }
         }
         bar.update(done: tally.done, fraction: input.size.map { _ in 1 }, isLast: true)
         if tally.done == 0, tally.leftOut.isEmpty { Shell.complain("\(file == "-" ? "stdin" : file) holds no device") }
         let leftOut = tally.leftOut.sorted { $0.key < $1.key }
         let others = leftOut.map { "\($0.value) \($0.key)" }.joined(separator: ", ")
         Shell.complain(
-            "\(tally.created) created, \(tally.replaced) replaced, \(tally.refused) refused"
+            (dryRun
+                ? "dry run: \(tally.readable) to register, \(tally.refused) refused"
+                : "\(tally.created) created, \(tally.replaced) replaced, \(tally.refused) refused")
                 + (tally.unsubscribed == 0 ? "" : "; \(tally.unsubscribed) unsubscribed, without user and token")
                 + (leftOut.isEmpty ? "" : "; left out: \(others)")
         )
         if form.isJSON {
-            var result: JSONObject = [
-                "created": .integer(Int64(tally.created)), "replaced": .integer(Int64(tally.replaced)),
-                "refused": .integer(Int64(tally.refused)),
-            ]
+            var result: JSONObject =
+                dryRun
+                ? ["readable": .integer(Int64(tally.readable))]
+                : ["created": .integer(Int64(tally.created)), "replaced": .integer(Int64(tally.replaced))]
+            result["refused"] = .integer(Int64(tally.refused))
             if isForeign {
                 result["unsubscribed"] = .integer(Int64(tally.unsubscribed))
                 result["left_out"] = .object(
@@ -138,6 +123,36 @@ struct DevicesImportCommand: AsyncParsableCommand {
             Shell.print(.object(result))
         }
         if tally.refused > 0 { throw tally.refused == tally.done ? ExitStatus.failure : ExitStatus.partial }
+    }
+
+    /// Reads the input to its end and registers its devices, batch by batch; without a client it counts them.
+    private func take(
+        _ input: inout InputFile,
+        _ devices: DevicesClient?,
+        _ tally: inout Tally,
+        _ bar: inout ProgressBar
+    ) async throws {
+        var batch = Batch()
+        while let line = try input.next() {
+            guard line.number > after else { continue }
+            switch line.result {
+            case .success(let device):
+                if from != nil, let reason = device[OneSignalCSV.leftOut]?.stringValue {
+                    tally.leftOut[reason, default: 0] += 1
+                } else {
+                    if from != nil, device["tokens"] == nil { tally.unsubscribed += 1 }
+                    batch.add(device, line: line.number)
+                }
+            case .failure(let failure):
+                tally.refused += 1
+                refuse(line.number, id: nil, "invalid_line", "\(source): line \(line.number) \(failure.description)")
+            }
+            guard batch.lines.count >= Self.batchSize || batch.bytes.count >= Self.batchBytes else { continue }
+            try await put(&batch, devices, &tally)
+            let fraction = input.size.map { Double(input.consumed) / Double(max($0, 1)) }
+            bar.update(done: tally.done, fraction: fraction)
+        }
+        if !batch.lines.isEmpty { try await put(&batch, devices, &tally) }
     }
 
     /// The body of a request, which grows line by line.
@@ -152,8 +167,13 @@ struct DevicesImportCommand: AsyncParsableCommand {
         }
     }
 
-    private func put(_ batch: inout Batch, _ devices: DevicesClient, _ tally: inout Tally) async throws {
+    private func put(_ batch: inout Batch, _ devices: DevicesClient?, _ tally: inout Tally) async throws {
         let lines = batch.lines
+        guard let devices else {
+            tally.readable = tally.readable.adding(clamping: lines.count)
+            batch = Batch()
+            return
+        }
         let body = batch.bytes + Array("]}".utf8)
         batch = Batch()
         let answer = try await devices.client.postPatiently("/v1/devices/batch", body)

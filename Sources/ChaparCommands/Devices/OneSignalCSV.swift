@@ -56,15 +56,18 @@ enum OneSignalCSV {
             ]
         }
         guard let token = row["identifier"] else { return [leftOut: "no_token"] }
+        let seen = try time("last_active", row)
+        // Of the same token on two devices the one that was active later keeps it, in any order of the rows.
+        var held: JSONObject = ["token": .string(try checked(token, of: type.service))]
+        held["registered_at"] = seen
         var device: JSONObject = [
-            "id": .string(id), "platform": .string(type.platform),
-            "tokens": [type.service: .string(try checked(token, of: type.service))],
+            "id": .string(id), "platform": .string(type.platform), "tokens": [type.service: .object(held)],
         ]
         device["user"] = row["external_user_id"].map { .string($0) }
         device["locale"] = row["language"].map { .string($0) }
         device["time_zone"] = row["timezone_id"].map { .string($0) }
         device["app_version"] = row["game_version"].map { .string($0) }
-        device["last_seen"] = try time("last_active", row)
+        device["last_seen"] = seen
         device["created_at"] = try time("created_at", row)
         device["tags"] = try tags(row["tags"])
         var values = JSONObject()

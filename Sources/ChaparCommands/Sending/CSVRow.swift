@@ -12,7 +12,12 @@ enum CSVRow {
     /// Throws for headings that have no meaning.
     static func check(_ headings: [String], _ place: String) throws(CommandFailure) {
         for heading in headings where !names.contains(heading) && !heading.hasPrefix("data.") {
-            let hint = CSVHeading.meant(by: heading, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
+            let isAudience = ["topic", "topics", "tag", "tags", "segment"].contains(heading.lowercased())
+            let meant = isAudience ? nil : CSVHeading.meant(by: heading, among: names)
+            let hint =
+                isAudience
+                ? "A table has people and devices; for a topic or a segment write NDJSON, one request a line. "
+                : meant.map { "Did you mean \"\($0)\"? " } ?? ""
             throw CommandFailure(
                 "\(place): unknown heading \"\(heading)\". \(hint)Known: \(names.joined(separator: ", ")), data.NAME.",
                 .usage
@@ -85,7 +90,8 @@ enum CSVRow {
 /// Headings of other programs' exports that mean one of ours.
 enum CSVHeading {
     private static let others: [String: [String]] = [
-        "device_id": ["device", "id"], "deviceid": ["device", "id"], "user_id": ["user"], "userid": ["user"],
+        "device_id": ["device", "id"], "deviceid": ["device", "id"], "player_id": ["device", "id"],
+        "subscription_id": ["device", "id"], "user_id": ["user"], "userid": ["user"],
         "external_id": ["user"], "external_user_id": ["user"], "device_token": ["token"], "push_token": ["token"],
         "registration_id": ["token"], "message": ["body"], "text": ["body"], "content": ["body"], "subject": ["title"],
         "heading": ["title"], "url": ["click_url"], "picture": ["image"], "timezone": ["time_zone"],

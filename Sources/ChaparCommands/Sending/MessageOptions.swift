@@ -148,7 +148,10 @@ struct MessageOptions: ParsableArguments {
         let (service, token) = try split(text, at: ":", "--to service:token, such as ios-apns:4f1c…")
         guard TokenService.named(service) != nil else {
             let names = TokenService.known.map(\.rawValue)
-            let hint = Suggestion.nearest(to: service, among: names).map { "Did you mean \"\($0)\"? " } ?? ""
+            let meant =
+                TokenService.usual(of: service)?.rawValue
+                ?? Suggestion.nearest(to: service, among: names)
+            let hint = meant.map { "Did you mean \"\($0)\"? " } ?? ""
             throw ValidationError(
                 "\"\(service)\" is no token service. \(hint)There are \(names.joined(separator: ", "))."
             )

@@ -41,8 +41,12 @@ enum StoreOpening {
             )
         }
         let folder = FolderPath.folder(of: path)
-        guard folder.isEmpty || FileManager.default.fileExists(atPath: folder) else {
+        guard !folder.isEmpty else { return }
+        guard FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder) else {
             throw StoreError.failed("store.path: there is no folder \(folder): make it, or mount its disk")
+        }
+        guard isFolder.boolValue else {
+            throw CommandFailure("store.path: \(folder) is a file and no folder: write another path", .configuration)
         }
     }
 

@@ -50,6 +50,17 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         return isOwn ? TokenService(rawValue: name) : nil
     }
 
+    /// The words for platforms; a platform's name alone does not say on which devices the tokens are.
+    private static let usual: [String: TokenService] = [
+        "apns": .iOSAPNs, "apn": .iOSAPNs, "apple": .iOSAPNs, "ios": .iOSAPNs,
+        "fcm": .androidFirebase, "gcm": .androidFirebase, "firebase": .androidFirebase, "android": .androidFirebase,
+        "hms": .androidHuawei, "huawei": .androidHuawei, "rustore": .androidRuStore,
+        "webpush": .webPush, "web": .webPush, "browser": .webPush,
+    ]
+
+    /// Returns the service that the name of a platform probably stands for; nil for any other word.
+    package static func usual(of platform: String) -> TokenService? { usual[platform.lowercased()] }
+
     /// The platform of the service's devices: `ios`, `android`, `harmony` or `web`; `x` for a service that is not in
     /// ``known``.
     public var platform: String { String(rawValue.prefix { $0 != "-" }) }

@@ -39,6 +39,7 @@ package enum DeviceFieldRules {
     /// Returns the sentence about a service that does not exist.
     package static func unknownService(_ name: String) -> String {
         let services = TokenService.known.map(\.rawValue)
+        if let meant = TokenService.usual(of: name) { return "Did you mean \"\(meant)\"?" }
         return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", ")), and \(ownServices)."
     }
 

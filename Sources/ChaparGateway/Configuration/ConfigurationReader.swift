@@ -413,26 +413,39 @@ struct ConfigurationReader {
         }
     }
 
-    /// Warns of files in folders that are not there; the folder may be made between the check and the start.
+    /// Warns of files that are folders, and of those in folders that are not there or are files.
+    ///
+    /// That may change between the check and the start.
     private func checkFolders(of configuration: GatewayConfiguration) {
         let store = configuration.store.kind == .sqlite ? configuration.store.path : nil
         let paths = [
             ("store", store), ("audit", configuration.audit?.path), ("access_log", configuration.accessLog?.path),
         ]
         for (key, path) in paths {
-            guard let path else { continue }
-            let folder = FolderPath.folder(of: path)
-            guard !folder.isEmpty, !FileManager.default.fileExists(atPath: folder) else { continue }
-            let section = section(key)
-            root.report.warn(
-                ConfigIssue(
-                    path: "\(key).path",
-                    origin: section.origin,
-                    problem: "is in the folder \(folder), which is not there",
-                    fix: "Make it, writable for the account that runs the gateway: serve does not."
-                )
-            )
+            guard let path, let (problem, fix) = Self.faultOfPlace(path) else { continue }
+            let origin = section(key).origin
+            root.report.warn(ConfigIssue(path: "\(key).path", origin: origin, problem: problem, fix: fix))
         }
+    }
+
+    /// Returns why no file can be written at a path, and what to do; nil where one can.
+    private static func faultOfPlace(_ path: String) -> (problem: String, fix: String)? {
+        if isFolder(path) == true { return ("is a folder", "Name a file in it.") }
+        let folder = FolderPath.folder(of: path)
+        guard !folder.isEmpty, isFolder(folder) != true else { return nil }
+        guard isFolder(folder) == nil else {
+            return ("is in \(folder), which is a file and no folder", "Write another path.")
+        }
+        return (
+            "is in the folder \(folder), which is not there",
+            "Make it, writable for the account that runs the gateway: serve does not."
+        )
+    }
+
+    /// Whether there is a folder at a path; nil for nothing.
+    private static func isFolder(_ path: String) -> Bool? {
+        var isFolder: ObjCBool = false
+        return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) ? isFolder.boolValue : nil
     }
 
     private func queue(_ section: ConfigSection) -> GatewayConfiguration.Queue {

@@ -25,6 +25,9 @@ extension HTTPFailure {
     /// Returns an error in the operating system's words, if it comes from there: NIO reports any socket error during a
     /// connect as a reset.
     static func sentence(_ error: any Error) -> String {
+        if let unknown = error as? SocketAddressError.UnknownHost {
+            return "\(unknown.errorDescription) (\(unknown.host))"
+        }
         guard let known = error as? IOError, "\(known)".hasPrefix("connection reset (error set)") else {
             return "\(error)"
         }

@@ -196,6 +196,10 @@ struct APIValidationTests {
             (APIHarness.sample(#","overrides":{"apn":{}}"#), "apns"),
             (APIHarness.sample(#","backend":"andriod""#), "android"),
             (#"{"to":{"tokens":[{"token":"x","service":"ios-apn"}]},"content":{"title":"x"}}"#, "ios-apns"),
+            (#"{"to":{"tokens":[{"token":"x","service":"apns"}]},"content":{"title":"x"}}"#, "ios-apns"),
+            (#"{"to":{"tokens":[{"token":"x","service":"FCM"}]},"content":{"title":"x"}}"#, "android-firebase"),
+            (APIHarness.sample(#","message":{"title":"x"}"#), "content"),
+            (APIHarness.sample(content: #"{"title":"x","text":"y"}"#), "body"),
         ]
     )
     func suggestion(body: String, meant: String) async throws {

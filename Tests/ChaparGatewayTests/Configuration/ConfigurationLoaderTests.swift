@@ -417,6 +417,15 @@ struct ConfigurationLoaderTests {
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
         defer { try? FileManager.default.removeItem(at: folder) }
         #expect(try loader.load(text).warnings.isEmpty)
+        try FileManager.default.createDirectory(
+            at: folder.appending(path: "chapar.db"),
+            withIntermediateDirectories: true
+        )
+        #expect(try loader.load(text).warnings.map(\.problem) == ["is a folder"])
+        try Data().write(to: folder.appending(path: "audit.jsonl"))
+        let below = text.replacing("/chapar.db", with: "/audit.jsonl/chapar.db")
+        let file = "is in \(folder.path)/audit.jsonl, which is a file and no folder"
+        #expect(try loader.load(below).warnings.map(\.problem) == [file])
     }
 
     @Test("Keyless is nothing but auth.keyless")

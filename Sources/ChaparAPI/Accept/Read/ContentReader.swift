@@ -15,6 +15,10 @@ enum ContentReader {
         static let names = [
             "title", "subtitle", "body", "image", "sound", "badge", "category", "click_url", "actions", "data",
         ]
+        static let foreign = [
+            "text": "body", "message": "body", "alert": "body", "heading": "title", "icon": "image",
+            "url": "click_url", "link": "click_url", "buttons": "actions",
+        ]
     }
 
     private enum ActionField: Int, RequestField {

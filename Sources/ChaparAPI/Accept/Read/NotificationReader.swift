@@ -26,6 +26,10 @@ package struct NotificationReader {
             "to", "content", "options", "overrides", "route", "backend", "app", "metadata", "reference", "name",
             "pace", "keep", "test",
         ]
+        static let foreign = [
+            "message": "content", "notification": "content", "payload": "content", "recipient": "to",
+            "recipients": "to", "target": "to",
+        ]
     }
 
     /// Reads a body that is one notification, into a new draft of the caller's: a draft is large, and a result would be

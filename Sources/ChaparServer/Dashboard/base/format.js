@@ -37,7 +37,7 @@ function duration(seconds) {
   if (seconds == null) return "–";
   const units = formats.units;
   if (seconds < 100) return units.second.format(seconds < 10 ? Math.round(seconds * 10) / 10 : Math.round(seconds));
-  if (seconds < 6000) return units.minute.format(Math.round(seconds / 60));
+  if (seconds < 6000 && seconds !== 3600) return units.minute.format(Math.round(seconds / 60));
   return seconds < 172800 ? units.hour.format(Math.round(seconds / 360) / 10) : units.day.format(Math.round(seconds / 86400));
 }
 
@@ -80,10 +80,12 @@ function refreshTimes() {
 
 // Texts of others
 
+const asMark = one => "⟨" + one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩";
+/** A text within a sentence: characters that would turn the direction of what follows are visible marks. */
+const unturned = value => value.replace(/[\u0000-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, asMark);
 /** A text with control characters, and characters that turn its direction, as visible marks. */
 function visible(value) {
-  return String(value).replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
-    one => "⟨" + one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
+  return String(value).replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, asMark);
 }
 /** Words of people: titles, users, tags. They run in their own direction. */
 const words = (value, kind) => value == null || value === "" ? null : el("bdi", { dir: "auto", class: kind }, String(value).slice(0, 2000));

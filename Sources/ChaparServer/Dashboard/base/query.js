@@ -47,6 +47,12 @@ function filterWords(filter) {
   return found;
 }
 
+/** Names divided by commas; one that has a comma itself stands in quotes. */
+function namesIn(typed) {
+  const found = typed.match(/(?:"(?:\\.|[^"\\])*"|[^,])+/g) ?? [];
+  return found.map(one => one.trim().replace(/^"(.*)"$/s, (_, inside) => inside.replace(/\\(.)/g, "$1"))).filter(Boolean);
+}
+
 /** Writes parameters as a text: the keys in their order, then the bare word. */
 function toText(params) {
   const parts = filterKeys.filter(key => params[key]).map(key => key + ":" + quoted(params[key]));
@@ -57,6 +63,9 @@ function quoted(value, isBare = false) {
   const isPlain = value !== "" && !/[\s"\\]/.test(value) && !(isBare && value.includes(":"));
   return isPlain ? value : "\"" + value.replace(/["\\]/g, "\\$&") + "\"";
 }
+
+/** The names of an address that are no keys of a filter: what they were meant to narrow would not be narrowed. */
+const unknownKeys = params => Object.keys(params).filter(key => key !== "q" && !filterKeys.includes(key));
 
 /** What is wrong with parameters before they are asked for: null, or the code of an error. */
 function missing(params) {

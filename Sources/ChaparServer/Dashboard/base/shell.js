@@ -21,7 +21,7 @@ function drawShell() {
   patch($("nav"), live.connection === "key" ? null : navigation());
   $("banner").setAttribute("aria-label", text("base.notices"));
   patch($("banner"), banner());
-  $("main").classList.toggle("lost", live.connection === "lost");
+  $("main").classList.toggle("lost", isLost());
 }
 
 const searchState = {};
@@ -31,8 +31,8 @@ function header() {
     el("a", { class: "brand", href: "#/", key: "brand" }, "Chapar"),
     !isAsking && !isAtMessages && hasScope(["read"]) && el("div", { class: "header-search", key: "search" },
       filterBar({ name: "header", params: {}, state: searchState, redraw: requestDraw, help: false, onSearch: params => go("/messages", params) })),
-    el("p", { class: "connection " + ({ live: "good", lost: "bad" }[live.connection] ?? "soft"), role: "status", key: "connection", "data-connection": live.connection },
-      icon(live.connection === "lost" ? "failed" : "dot", live.connection === "live" ? "filled" : ""), " ", el("span", null, text("base.connection_" + live.connection))),
+    el("p", { class: "connection " + ({ live: "good", lost: "bad", refused: "wait" }[live.connection] ?? "soft"), role: "status", key: "connection", "data-connection": live.connection },
+      icon(isLost() ? "failed" : "dot", live.connection === "live" ? "filled" : ""), " ", el("span", null, text("base.connection_" + (live.connection === "refused" ? "none" : live.connection)))),
     !isAsking && el("a", { class: "icon-link phone-only", href: "#/messages", key: "find", "aria-label": text("filter.label"), title: text("filter.label"), onclick: () => { wantsSearch = true; } }, icon("search")),
     !isAsking && can("send") && el("a", { class: "button wide-only", href: "#/send", "data-nav": "/send", key: "send" }, text("base.nav_send")),
     el("button", { type: "button", class: "plain", key: "menu", "data-action": "settings", "aria-label": text("base.settings"), title: text("base.settings"), onclick: showSettings }, icon("menu"))];
@@ -56,11 +56,11 @@ function navigation() {
 
 function banner() {
   const parts = [];
-  if (live.connection === "lost") {
+  if (["lost", "refused"].includes(live.connection)) {
     const refusal = live.refusal;
     const wait = Math.max(0, Math.ceil((live.nextTry - Date.now()) / 1000));
-    parts.push(el("div", { class: "banner bad", key: "lost", "data-banner": "lost" },
-      el("p", null, icon("failed"), " ", refusal ? pieces("base.stream_refused", { status: code(refusal.status), detail: words(refusal.detail || refusal.title || "") })
+    parts.push(el("div", { class: isLost() ? "banner bad" : "banner wait", key: "lost", "data-banner": live.connection },
+      el("p", null, icon(isLost() ? "failed" : "warning"), " ", refusal ? pieces("base.stream_refused", { status: code(refusal.status), detail: words(refusal.detail || refusal.title || "") })
         : pieces("base.lost", { time: live.lostSince ? clock(live.lostSince) : "–" }), " ", el("span", { "aria-live": "off" }, text("base.next_try", { wait: duration(wait) }))),
       el("button", { type: "button", onclick: tryNow, "data-action": "try-now" }, text("base.now"))));
   }

@@ -4,6 +4,8 @@ const current = { view: null, path: "/", params: {}, data: null, error: null, st
 /** What each entry of the history had: its state, its place, and the row that had the focus. */
 const entries = new Map();
 const keptEntries = 50, frameMilliseconds = 500, skeletonMilliseconds = 300, slowMilliseconds = 5000, idleMinutes = 30;
+/** The page of a list that is shown, of which the next one is read from its beginning. */
+let shownCursor;
 let entryCount = 0, isDrawPlanned = false, lastLiveDraw = 0, liveTimer = 0, lastInput = Date.now();
 const cameFromHere = () => entries.size > 1;
 
@@ -48,6 +50,8 @@ function reopen() {
 
 async function load(known, isSamePath) {
   const { view } = current;
+  // A load before this one, which has no answer yet, would keep its place among the requests.
+  current.controller?.abort();
   const controller = current.controller = new AbortController();
   if (!view || !hasScope(view.needs)) {
     // A load of the view before, which was given up, does not end by itself.
@@ -75,7 +79,9 @@ async function load(known, isSamePath) {
   }
   if (current.controller !== controller) return;
   draw();
-  if (!isSamePath || isBareAtFirst || known) putBack(known);
+  const isOtherPage = shownCursor !== current.params.cursor;
+  shownCursor = current.params.cursor;
+  if (!isSamePath || isBareAtFirst || known || isOtherPage) putBack(known);
 }
 /** Goes on where the person was, else to the heading of the view. */
 function putBack(known) {
@@ -139,7 +145,7 @@ function drawFrame() {
 function viewTitle(view, data) {
   if (typeof view.title === "string") return text(view.title);
   if (data) return view.title(data, ctx);
-  return current.error ? decodeURIComponent(current.path.split("/").at(-1)) : text("base.loading");
+  return current.error || !hasScope(view.needs) ? Object.values(current.params).at(-1) ?? text("base.not_found") : text("base.loading");
 }
 /** The heading of a view; more stands beside it, such as its buttons. */
 function heading(title, ...more) {
@@ -162,9 +168,11 @@ function errorState(error) {
   const isGone = error.status === 404;
   return el("div", { class: "card", key: "error", [isGone ? "data-gone" : "data-error"]: true },
     el("p", null, isGone ? text("base.gone") : refusalWords(error)),
+    isGone && current.view.path === "/messages/:id" && ownOnlyNote(),
     error.request_id && el("p", "note", pieces("base.request", { id: code(error.request_id) })),
     el("p", "buttons", el("button", { type: "button", "data-action": "retry-load", onclick: reload }, text("base.try_again"))));
 }
+const ownOnlyNote = () => readsOwnOnly() && el("p", { class: "note", "data-own-only": true }, pieces("base.own_only", { scope: code("read_all") }));
 function errorLine(error) {
   return el("div", { class: "banner bad", key: "error-line", "data-error": true }, el("p", null, text("base.not_fresh", { time: clock(current.loadedAt) }), " ", refusalWords(error)),
     el("button", { type: "button", "data-action": "retry-load", onclick: reload }, text("base.try_again")));
@@ -235,7 +243,7 @@ setInterval(() => {
   expireToasts();
   watchIdle();
   if (document.hidden) return;
-  if (live.connection === "lost") patch($("banner"), banner());
+  if (["lost", "refused"].includes(live.connection)) patch($("banner"), banner());
   if (++ticks % 30 === 0 || document.querySelector("[data-fresh]")) refreshTimes();
 }, 1000);
 choices.idle = kept("localStorage", "chapar-idle") ?? "on";

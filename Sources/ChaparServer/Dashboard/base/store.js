@@ -30,7 +30,7 @@ const session = { key: kept("sessionStorage", "chapar-key"), own: null, reason: 
 
 /** What the stream and the answers tell of the gateway. */
 const live = {
-  connection: "connecting", // connecting, live, lost, key
+  connection: "connecting", // connecting, live, lost, refused (the stream only), none (the key may not have it), key
   lanes: null, lanesAt: 0, lostSince: null, nextTry: null, refusal: null,
   skew: 0, // The gateway's clock minus this one, in milliseconds.
   notes: [], dropped: 0,
@@ -54,4 +54,8 @@ function hasScope(scopes) {
   const own = session.own?.scopes;
   return !own || !scopes?.length || own.includes("admin") || scopes.some(scope => own.includes(scope));
 }
+/** Whether the gateway is away, so that nothing can be asked of it. */
+const isLost = () => live.connection === "lost";
+/** Whether the key reads the messages that it sent, and no others. */
+const readsOwnOnly = () => !hasScope(["read_all"]);
 const can = action => hasScope(actionScopes[action] ?? ["admin"]);

@@ -67,12 +67,14 @@ function roundTop(value) {
   const size = 10 ** Math.floor(Math.log10(value));
   return [1, 2, 5, 10].map(one => one * size).find(one => one >= value);
 }
+/** The last step of which anything is known; null where nothing is. */
 const lastKnown = (lines, count) => {
-  for (let index = count - 1; index > 0; index--) if (lines.some(one => one.values[index] != null)) return index;
-  return 0;
+  for (let index = count - 1; index >= 0; index--) if (lines.some(one => one.values[index] != null)) return index;
+  return null;
 };
 const chartTime = (at, step) => (step >= 3600 ? formats.day : formats.clock).format(new Date(at));
 function chartSentence(lines, index, timeAt, format, isPointed) {
+  if (index == null) return text("chart.none");
   const told = lines.map(one => text("chart.value", { name: one.label ?? one.name, value: one.values[index] == null ? "–" : format(one.values[index]) }));
   return text(isPointed ? "chart.at" : "chart.last", { time: formats.clock.format(new Date(timeAt(index))), values: listOf(told) });
 }

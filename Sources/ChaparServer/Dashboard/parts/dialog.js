@@ -71,7 +71,7 @@ function confirmAction({ name, title, values = {}, fields, preview, run, mustTyp
 function confirmForm(dialog, state, { title, fields, mustType, start }) {
   const { shown } = state, count = shown?.count ?? 0;
   const isTyped = !(mustType || count > askedToType) || Number(latinDigits(state.typed)) === count;
-  const isReady = shown && (shown.isReady ?? count > 0) && isTyped && !state.isRunning && live.connection !== "lost";
+  const isReady = shown && (shown.isReady ?? count > 0) && isTyped && !state.isRunning && !isLost();
   return el("form", { method: "dialog", "aria-labelledby": "dialog-title", onsubmit: event => { event.preventDefault(); if (isReady) start(dialog); } },
     dialogHead(shown?.title ?? title),
     fields,

@@ -30,7 +30,8 @@ function filterBar({ name, params, state, onSearch, suggestions = {}, redraw, he
     state.errors?.length > 0 && el("div", { id: id + "e", class: "bad error", role: "alert" }, state.errors.map(one => el("p", { key: one.code + one.word }, filterError(one)))),
     help && el("p", { id: id + "h", class: "note" }, pieces("filter.help", { example: code("user:ali state:failed since:1d") })));
 }
-function filterError({ code: kind, word }) {
+function filterError({ code: kind, word, detail }) {
+  if (kind === "refused") return [word && [code(word), " "], words(detail)];
   const keys = filterKeys.join(" ");
   return pieces("filter." + kind, { word: code(word ?? ""), keys: code(keys), since: code("since:1d") });
 }

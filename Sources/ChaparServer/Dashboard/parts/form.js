@@ -39,7 +39,7 @@ function actionButton({ name, id = "", action = name, label, run, kind = "", tit
   if (!can(action)) return null;
   const key = name + " " + id;
   return el("button", { type: "button", class: kind, key: "action-" + key, "data-action": name, title,
-    disabled: live.connection === "lost", "aria-busy": busy.has(key) ? "true" : null,
+    disabled: isLost(), "aria-busy": busy.has(key) ? "true" : null,
     onclick: () => perform(key, run) }, label);
 }
 async function perform(key, run) {

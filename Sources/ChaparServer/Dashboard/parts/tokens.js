@@ -29,9 +29,9 @@ function tagEditor({ name, label, tags, change }) {
   return el("div", { class: "tags", key: "tags-" + name, role: "group", "aria-label": label, "data-tags": name },
     tags.length === 0 && el("span", "soft", text("device.no_tags")),
     tags.map(one => el("span", { class: "tag", key: one }, words(one), change && el("button", { type: "button", class: "plain", "data-action": "remove-tag",
-      "aria-label": text("device.remove_tag", { tag: one }), title: text("device.remove_tag", { tag: one }), onclick: () => change(tags.filter(tag => tag !== one)) }, icon("failed")))),
+      "aria-label": text("device.remove_tag", { tag: one }), title: text("device.remove_tag", { tag: one }), disabled: isLost(), onclick: () => change(tags.filter(tag => tag !== one)) }, icon("failed")))),
     change && el("form", { class: "line-form", "aria-label": text("device.new_tag"), onsubmit: add }, el("label", { for: fieldID(name), class: "unseen" }, text("device.new_tag")),
-      el("input", { id: fieldID(name), name, dir: "auto", maxlength: "256", placeholder: text("device.new_tag"), autocomplete: "off" }), el("button", { type: "submit", "data-action": "add-tag" }, text("segment.add"))));
+      el("input", { id: fieldID(name), name, dir: "auto", maxlength: "256", placeholder: text("device.new_tag"), autocomplete: "off" }), el("button", { type: "submit", "data-action": "add-tag", disabled: isLost() }, text("segment.add"))));
 }
 
 /** Facts that both views of a device show. */

@@ -67,11 +67,11 @@ function segmentsSection(page, ctx) {
   const columns = [{ name: "name", label: text("audiences.name"), kind: "main" }, { name: "rule", label: text("audiences.rule"), kind: "wide" }, { name: "count", label: text("audiences.devices"), kind: "number" },
     { name: "actions", label: text("base.actions"), kind: "end" }];
   const rows = page.items.map(one => ({ key: one.name, name: one.name, state: one.kind, cells: [
-    rowLink(href("/audiences/segments/" + part(one.name)), code(one.name)),
+    rowLink(href("/audiences/segments/" + part(one.name), { app: ctx.params.app }), code(one.name)),
     one.rule ? el("span", "soft", ruleText(one.rule)) : text("audiences.kind_" + one.kind),
     counts.has(one.name) ? countWords(counts.get(one.name)) : "–",
     el("div", "buttons", actionButton({ name: "count", id: one.name, action: "edit_segment", label: text("audiences.count"), run: () => countSegment(one.name, "exact", counts, ctx) }),
-      can("broadcast") && can("send") && el("a", { class: "button", href: href("/send", { to: "segment:" + one.name }), "data-action": "send-to" }, text("audiences.send_to")))] }));
+      can("broadcast") && can("send") && el("a", { class: "button", href: href("/send", { to: "segment:" + one.name, app: ctx.params.app }), "data-action": "send-to" }, text("audiences.send_to")))] }));
   return section(text("audiences.segments"), { key: "segments", ref: () => estimateSegments(page.items, counts, ctx) },
     el("p", "buttons", can("edit_segment") && el("a", { class: "button", href: "#/audiences/new", "data-action": "new-segment" }, text("audiences.new_segment"))),
     rows.length === 0 ? emptyState(text("audiences.no_segments"), command("chapar segments put readers --tag weekly")) : table({ name: "segments", label: text("audiences.segments"), columns, rows }),

@@ -87,9 +87,10 @@
       isOpen && [timeline(one, data.message.created_at), isBad && explanation(one.explanation, last?.detail), recipientLinks(one, data, isBad, ctx)]));
   }
   function recipientLinks(one, data, isBad, ctx) {
+    const app = { app: data.message.notification?.app };
     const device = /^device:(.*)$/s.exec(one.recipient)?.[1], user = /^user:(.*)$/s.exec(one.recipient)?.[1];
-    return el("p", "buttons", device && hasScope(["devices", "read_all"]) && el("a", { class: "button", href: href("/devices/" + part(device)) }, text("message.open_device")),
-      user && hasScope(["devices", "read_all"]) && el("a", { class: "button", href: href("/users/" + part(user)) }, text("message.open_user")),
+    return el("p", "buttons", device && hasScope(["devices", "read_all"]) && el("a", { class: "button", href: href("/devices/" + part(device), app) }, text("message.open_device")),
+      user && hasScope(["devices", "read_all"]) && el("a", { class: "button", href: href("/users/" + part(user), app) }, text("message.open_user")),
       isBad && data.message.recipients > 1 && actionButton({ name: "resend", id: one.delivery, label: text("messages.resend"), run: () => resendDialog({ deliveries: [{ notification: data.message.id, delivery: one.delivery }] }) }));
   }
   function pages(data) {

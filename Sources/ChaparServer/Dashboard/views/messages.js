@@ -7,16 +7,27 @@
 
   async function load(params, signal) {
     const { cursor, ...filter } = params;
-    const error = missing(filter);
-    if (error) return { filter, items: [], next: null, error, matches: null, counts: null, newer: 0 };
-    const counts = countsOf(filter, signal);
-    const found = filter.q ? await findWord(filter, cursor, signal) : { ...await api.get("/v1/notifications", { ...toRequest(filter), cursor, limit: pageSize }, signal), matches: null };
-    const data = { filter, cursor, ...found, counts: null, newer: 0, details: new Map(), readAt: new Date(now()).toISOString() };
+    const unknown = unknownKeys(filter), code = missing(filter);
+    const errors = unknown.length ? unknown.map(word => ({ code: "unknown_key", word })) : code ? [{ code }] : [];
+    if (errors.length) return nothing(filter, errors);
+    const counts = countsOf(filter, signal), request = toRequest(filter);
+    let found;
+    try {
+      found = filter.q ? await findWord(filter, cursor, signal)
+        : { ...await api.get("/v1/notifications", { ...request, cursor, limit: pageSize }, signal), matches: null };
+    } catch (error) {
+      // A value that the gateway does not take: it is told under the box, and the rows of another filter do not stay.
+      if (!(error instanceof Refusal) || ![400, 422].includes(error.status)) throw error;
+      return nothing(filter, (error.errors?.length ? error.errors : [error]).map(one => ({ code: "refused", word: one.pointer?.replace(/^#\//, "") ?? "", detail: one.detail || one.title })));
+    }
+    const data = { filter, request, cursor, ...found, counts: null, newer: 0, details: new Map(), readAt: new Date(now()).toISOString() };
     counts.then(value => { data.counts = value; if (!signal.aborted) requestDraw(); });
     const details = addDetails(data, signal);
     await Promise.race([Promise.allSettled([counts, details]), new Promise(done => setTimeout(done, 400))]);
     return data;
   }
+  /** What a filter that is not asked for finds. */
+  const nothing = (filter, errors) => ({ filter, items: [], next: null, errors, matches: null, counts: null, newer: 0 });
   /** A bare word is looked for as id, user, device and reference at once. */
   async function findWord(filter, cursor, signal) {
     const { q, ...rest } = filter, request = toRequest(rest);
@@ -51,7 +62,7 @@
   function draw(data, ctx) {
     const { filter } = data;
     ctx.state.filter ??= {};
-    if (data.error) ctx.state.filter.errors = [{ code: data.error }];
+    tellErrors(data, ctx.state);
     return [
       heading(text("base.nav_messages")),
       filterBar({ name: "messages", params: filter, state: ctx.state.filter, redraw: ctx.redraw, suggestions: suggestions(data),
@@ -63,6 +74,12 @@
       footer(data),
       selectionBar(data, ctx),
     ];
+  }
+  /** What is wrong with the filter of the address, until another one is typed. */
+  function tellErrors(data, state) {
+    if (state.told === data) return;
+    if (data.errors || state.told?.errors) state.filter.errors = data.errors ?? [];
+    state.told = data;
   }
   const suggestions = data => ({ backend: (live.lanes?.backends ?? []).map(one => one.name), app: [...new Set(data.items.map(one => one.notification?.app).filter(Boolean))],
     key: [...new Set(data.items.map(one => one.caller).filter(Boolean))] });
@@ -105,16 +122,18 @@
   const matches = (one, filter) => filter.state.split(",").some(state => one.counts?.[state] > 0 || one.status === state);
 
   function noMessages(data) {
-    if (data.error) return null;
+    if (data.errors) return null;
     const isFiltered = Object.keys(data.filter).length > 0;
-    return emptyState(isFiltered ? text("messages.no_match") : text("messages.none"),
+    return emptyState(isFiltered ? text("messages.no_match") : text("messages.none"), ownOnlyNote(),
       isFiltered ? el("p", null, el("a", { href: href("/messages"), "data-remove-filter": true }, text("messages.remove_filter"))) : command(`chapar send --url ${location.origin} --to ios-apns:TOKEN Hello`));
   }
   function footer(data) {
     const { looked_back_to: back, next, filter } = data;
+    // A cursor goes on in one search, so words such as `1d` become the times that they stood for.
+    const { since, until } = data.request ?? {}, older = next && href("/messages", { ...filter, since, until, cursor: next });
     const isPartial = next && back && data.items.length < pageSize;
     return el("p", { class: "buttons", key: "footer" }, isPartial && el("span", { class: "note", "data-partial": back }, pieces("messages.looked_back", { time: formats.moment.format(new Date(back)) })),
-      next && el("a", { class: "button", href: href("/messages", { ...filter, cursor: next }), "data-older": true }, isPartial ? text("messages.further") : text("messages.older")),
+      next && el("a", { class: "button", href: older, "data-older": true }, isPartial ? text("messages.further") : text("messages.older")),
       data.cursor && el("a", { class: "button", href: href("/messages", filter) }, text("messages.newest")));
   }
 
@@ -140,7 +159,7 @@
 
   async function onLive(news, ctx) {
     const data = current.data;
-    if (!news.lanes || !data?.items || data.error || current.isLoading || document.hidden || openDialogs.length) return;
+    if (!news.lanes || !data?.items || data.errors || current.isLoading || document.hidden || openDialogs.length) return;
     const totals = JSON.stringify(news.lanes.totals), hasMoved = totals !== totalsSeen;
     const isBusy = ctx.state.selected?.size || document.querySelector("details.menu[open]");
     if (hasMoved && !isBusy && Date.now() - refreshedAt > refreshSeconds * 1000) {

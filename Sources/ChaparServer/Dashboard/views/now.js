@@ -48,7 +48,7 @@
   // What needs a hand
 
   function needs(data, backends) {
-    const items = [...backends.flatMap(backendNeeds), ...credentialNeeds(backends), ...keyNeeds(backends), ...otherNeeds(data)];
+    const items = [...backends.flatMap(backendNeeds), ...credentialNeeds(backends), ...keyNeeds(data, backends), ...otherNeeds(data)];
     if (!items.length) {
       const oldest = Math.max(0, ...backends.map(one => workerOf(one).oldest_age ?? 0));
       return emptyState([mark("good", "accepted_by_platform", text("now.nothing")), " ", text("now.oldest", { age: duration(oldest) })]);
@@ -101,11 +101,11 @@
     return el("details", null, el("summary", { "data-action": "how" }, text("now.how")), el("p", null, text("now.renew")),
       command(name.startsWith("api_key") ? "chapar keys create --name NAME --scope read --key-file key" : "chapar doctor --config chapar.yaml"), owner && el("p", null, link("/backends/" + part(owner), text("now.open"))));
   }
-  function keyNeeds(backends) {
+  function keyNeeds(data, backends) {
     const items = [];
     if (session.own && session.own.name === "" && !session.key) items.push(need("no key", "wait", "warning", text("now.no_key"), null, command("chapar keys create --name shop --scope send")));
     if (!backends.length) items.push(need("no backend", "wait", "warning", text("now.no_backend"), null, command("chapar init")));
-    else if (live.lanes && !live.lanes.totals.accepted) items.push(need("first", "soft", "sending", text("now.first"), can("send") && link("/send", text("base.nav_send")), command(`chapar send --url ${location.origin} ${sampleRecipient(backends)} Hello`)));
+    else if (live.lanes && !live.lanes.totals.accepted && !data.series?.series.accepted.some(Boolean)) items.push(need("first", "soft", "sending", text("now.first"), can("send") && link("/send", text("base.nav_send")), command(`chapar send --url ${location.origin} ${sampleRecipient(backends)} Hello`)));
     return items;
   }
   function sampleRecipient(backends) {
@@ -126,9 +126,9 @@
     return el("p", { class: "chips", role: "group", "aria-label": text("now.range") }, ranges.map(range =>
       el("a", { key: range, href: href("/", { range }), "aria-current": range === data.range ? "true" : null }, text("now.range_" + range))));
   }
-  /** Sums of the range, and what came since it was read; without kept counts those since the gateway's start. */
+  /** Sums of the range, with what is not stored yet and what came since it was read; without kept counts those since the gateway's start. */
   function tiles(data, backends) {
-    const totals = live.lanes?.totals, sum = name => (data.series?.series[name] ?? []).reduce((all, one) => all + (one ?? 0), 0);
+    const totals = live.lanes?.totals, sum = name => (data.series?.series[name] ?? []).reduce((all, one) => all + (one ?? 0), data.series?.running?.[name] ?? 0);
     const grown = names => names.reduce((all, name) => all + (totals && data.totals ? Math.max(0, (totals[name] ?? 0) - (data.totals[name] ?? 0)) : 0), 0);
     const value = (kept, names) => data.series ? sum(kept) + grown(names) : totals ? names.reduce((all, name) => all + (totals[name] ?? 0), 0) : null;
     const onWay = backends.reduce((all, one) => all + workerOf(one).waiting + workerOf(one).in_flight, 0);

@@ -45,7 +45,7 @@ async function setUserTags(data, tags, ctx) {
 /** A switch for each list: whether the user gets its messages. */
 function listSwitches(data, ctx) {
   const set = (name, wanted) => api.put(`/v1/users/${part(data.user)}/lists` + queryOf({ app: ctx.params.app }), { lists: { [name]: wanted } });
-  return Object.entries(data.lists).map(([name, one]) => checkbox({ name: "list-" + name, "data-list-switch": name, checked: one.in, disabled: !can("edit_lists") || live.connection === "lost",
+  return Object.entries(data.lists).map(([name, one]) => checkbox({ name: "list-" + name, "data-list-switch": name, checked: one.in, disabled: !can("edit_lists") || isLost(),
     label: [words(name), " ", el("span", "soft", text(one.chosen ? "person.chosen" : "person.by_default"))],
     onchange: event => perform("list " + name, async () => {
       const wanted = event.target.checked;

@@ -22,7 +22,7 @@ addView({
     return [
       backLink("/audiences", text("audiences.title")),
       heading(code(segment.name), el("div", "buttons",
-        can("broadcast") && can("send") && el("a", { class: "button main", href: href("/send", { to: "segment:" + segment.name }), "data-action": "send-to" }, text("audiences.send_to")),
+        can("broadcast") && can("send") && el("a", { class: "button main", href: href("/send", { to: "segment:" + segment.name, app: ctx.params.app }), "data-action": "send-to" }, text("audiences.send_to")),
         actionButton({ name: "count", id: segment.name, action: "edit_segment", label: text("segment.count"), run: () => countSegment(segment.name, "exact", count, ctx) }),
         actionButton({ name: "delete", id: segment.name, action: "edit_segment", kind: "harm", label: text("segment.delete"), run: () => deleteSegment(segment, ctx) }))),
       facts([
@@ -68,7 +68,7 @@ function segmentForm(segment, ctx) {
       el("div", { key: "tree-side" }, el("p", "soft", text("segment.tree")), parsed.rule ? ruleTree(parsed.rule, own.errors, own.root) : el("p", "soft", "–"))),
     el("p", { key: "live", class: "live-count", "data-live-count": own.found ? own.found.count : null }, own.found ? [countWords(own.found), " ", text("segment.match", { count: own.found.matched })] : text("segment.not_counted"), own.found && countCost(own.found)),
     own.errors.length > 0 && el("div", { class: "bad", role: "alert", key: "errors" }, own.errors.map(one => el("p", { key: one.pointer + one.code }, code(one.pointer), " ", words(one.detail)))),
-    can("edit_segment") && el("p", "buttons", el("button", { type: "submit", class: "main", disabled: !parsed.rule || live.connection === "lost", "data-action": "save" }, text("segment.save"))),
+    can("edit_segment") && el("p", "buttons", el("button", { type: "submit", class: "main", disabled: !parsed.rule || isLost(), "data-action": "save" }, text("segment.save"))),
     !segment && can("edit_segment") && loadForm(own, ctx));
 }
 function parsedRule(typed) {
@@ -152,7 +152,7 @@ function membersSection(segment, page, ctx) {
   };
   return section(text("segment.members"), { key: "members" },
     can("edit_segment") && el("form", { class: "line-form", "aria-label": text("segment.add_" + kind), onsubmit: add }, field({ name: "member", label: text("segment.add_" + kind), dir: "auto", required: true, autocomplete: "off" }),
-      el("button", { type: "submit", "data-action": "add" }, text("segment.add"))),
+      el("button", { type: "submit", "data-action": "add", disabled: isLost() }, text("segment.add"))),
     rows.length === 0 ? el("p", "soft", text("segment.no_members"))
       : table({ name: "members", label: text("segment.members"), columns: [{ name: "member", label: text("segment.member"), kind: "main" }, { name: "actions", label: text("base.actions"), kind: "end" }], rows }),
     page.next && el("p", null, el("a", { class: "button", href: href("/audiences/segments/" + part(segment.name), { ...ctx.params, name: null, cursor: page.next }) }, text("backends.older"))));

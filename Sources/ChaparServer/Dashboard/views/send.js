@@ -7,12 +7,13 @@
     const [state, segments, tags] = await Promise.all([api.maybe("/v1/backends", null, signal), hasScope(["devices"]) ? api.maybe("/v1/segments", { limit: 200 }, signal) : null,
       hasScope(["devices"]) ? api.maybe("/v1/tags", { limit: 200 }, signal) : null]);
     const backends = state?.backends ?? [];
-    return { backends, segments: (segments?.items ?? []).map(one => one.name), tags: (tags?.items ?? []).map(one => one.tag), services: [...new Set(backends.flatMap(one => one.audience.services))], start: recipientOfAddress(params.to) };
+    return { backends, segments: (segments?.items ?? []).map(one => one.name), tags: (tags?.items ?? []).map(one => one.tag), services: [...new Set(backends.flatMap(one => one.audience.services))], start: { ...recipientOfAddress(params.to), app: params.app ?? "" } };
   }
   /** `to=user:ali` of the address. */
   function recipientOfAddress(to) {
     const found = /^(\w+):(.*)$/s.exec(to ?? "");
-    return found && kinds.includes(found[1]) ? { kind: found[1], to: found[2] } : to ? { to } : {};
+    const kind = found && kinds.includes(found[1]) ? found[1] : blank.kind, name = found && kind === found[1] ? found[2] : to ?? "";
+    return { kind, to: ["user", "device"].includes(kind) && /[,"]/.test(name) ? `"${name.replace(/["\\]/g, "\\$&")}"` : name };
   }
 
   function draw(data, ctx) {
@@ -33,7 +34,7 @@
   function input(form, name, change, ctx, more) {
     return field({ name: "send-" + name, label: text("send." + name), value: form[name], error: errorAt(ctx, name), dir: "auto", oninput: event => change({ [name]: event.target.value }), ...more });
   }
-  const places = { title: "/content/title", body: "/content/body", image: "/content/image", click_url: "/content/click_url", data: "/content/data", to: "/to", ttl: "/options/ttl", collapse_id: "/options/collapse_id", backend: "/backend" };
+  const places = { title: "/content/title", body: "/content/body", image: "/content/image", click_url: "/content/click_url", data: "/content/data", to: "/to", ttl: "/options/ttl", collapse_id: "/options/collapse_id", backend: "/backend", app: "/app" };
   const errorAt = (ctx, name) => (ctx.state.errors ?? []).find(one => places[name] && one.pointer.slice(1).startsWith(places[name]))?.detail;
 
   function recipientFields(form, data, change, ctx) {
@@ -53,7 +54,8 @@
       choice({ name: "send-priority", label: text("message.priority"), value: form.priority, options: ["high", "normal"].map(one => [one, text("send.priority_" + one)]), onchange: event => change({ priority: event.target.value }) }),
       input(form, "collapse_id", change, ctx, { dir: "ltr" }),
       input(form, "data", change, ctx, { tag: "textarea", dir: "ltr", help: text("send.data_help"), error: isObject(form.data) ? errorAt(ctx, "data") : text("send.data_wrong") }),
-      choice({ name: "send-backend", label: text("send.backend"), value: form.backend, options: [["", text("send.by_route")], ...data.backends.map(one => [one.name, one.name])], onchange: event => change({ backend: event.target.value }) }));
+      choice({ name: "send-backend", label: text("send.backend"), value: form.backend, options: [["", text("send.by_route")], ...data.backends.map(one => [one.name, one.name])], onchange: event => change({ backend: event.target.value }) }),
+      input(form, "app", change, ctx, { label: text("device.app"), dir: "ltr" }));
   }
   function isObject(value) {
     if (!value.trim()) return true;
@@ -65,8 +67,8 @@
   function recipients(form) {
     const to = form.to.trim();
     switch (form.kind) {
-      case "user": return { users: to.split(",").map(one => one.trim()).filter(Boolean) };
-      case "device": return { devices: to.split(",").map(one => one.trim()).filter(Boolean) };
+      case "user": return { users: namesIn(to) };
+      case "device": return { devices: namesIn(to) };
       case "token": return { tokens: [{ token: to, service: form.service }] };
       case "segment": return { segment: to };
       case "tag": return { audience: { tag: to } };
@@ -76,7 +78,7 @@
   const contentOf = form => Object.fromEntries(["title", "body", "image", "click_url"].filter(name => form[name]).map(name => [name, form[name]]).concat(form.data.trim() && isObject(form.data) ? [["data", JSON.parse(form.data)]] : []));
   function notification(form, more) {
     const options = { ttl: Number(form.ttl), priority: form.priority, ...(form.collapse_id ? { collapse_id: form.collapse_id } : {}), ...more };
-    return { to: recipients(form), content: contentOf(form), options, ...(form.backend ? { backend: form.backend } : {}) };
+    return { to: recipients(form), content: contentOf(form), options, ...(form.backend ? { backend: form.backend } : {}), ...(form.app ? { app: form.app } : {}) };
   }
 
   async function check(form, ctx) {

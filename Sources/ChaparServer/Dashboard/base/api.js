@@ -1,4 +1,5 @@
-// The only place that asks the gateway. At most four requests at a time; an answer of 429 or 503 says when to come again.
+// The only place that asks the gateway. At most four requests at a time; an answer of 429 or 503 says when to come
+// again.
 
 /** A refusal: the problem that the gateway told of, or that it could not be reached (`status` 0). */
 class Refusal extends Error {
@@ -37,7 +38,8 @@ function queryOf(params) {
 /** A part of a path, such as an id. */
 const part = value => encodeURIComponent(value);
 /** A key for one action, so that it is carried out once even where it is asked for twice. */
-const actionKey = () => [...crypto.getRandomValues(new Uint8Array(12))].map(one => one.toString(16).padStart(2, "0")).join("");
+const actionKey = () =>
+  [...crypto.getRandomValues(new Uint8Array(12))].map(one => one.toString(16).padStart(2, "0")).join("");
 
 async function request(method, path, body, { signal, idempotency, isRetried } = {}) {
   await turn(signal);
@@ -47,7 +49,8 @@ async function request(method, path, body, { signal, idempotency, isRetried } = 
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (idempotency) headers["Idempotency-Key"] = idempotency;
     const deadline = AbortSignal.timeout(longestAnswer * 1000);
-    answer = await fetch(path.slice(1), { method, headers, signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+    answer = await fetch(path.slice(1),
+      { method, headers, signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
       body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store" });
     noteClock(answer);
     told = read(await answer.text(), answer.ok);

@@ -1,7 +1,9 @@
-// The keyboard. Letters are told by the place of their key (`event.code`), so that other layouts work; none is read in a
+// The keyboard. Letters are told by the place of their key (`event.code`), so that other layouts work; none is read in
+// a
 // field, with a modifier, or where the person has switched them off.
 
-const navKeys = { KeyN: "/", KeyM: "/messages", KeyD: "/dead", KeyA: "/audiences", KeyB: "/backends", KeyQ: "/quarantine",
+const navKeys = { KeyN: "/", KeyM: "/messages", KeyD: "/dead", KeyA: "/audiences", KeyB: "/backends",
+  KeyQ: "/quarantine",
   KeyW: "/webhooks", KeyK: "/keys", KeyC: "/send", KeyU: "/users" };
 let isAfterG = 0;
 
@@ -32,7 +34,8 @@ function onLetter(event) {
     case "KeyK": case "ArrowUp": return moveRow(row, -1, event);
     case "KeyX": return press(row?.querySelector("[data-select]"));
     case "KeyA": return press(row?.querySelector("[data-menu]"));
-    case "KeyR": return press(document.querySelector("[data-newer]")) || press(document.querySelector("[data-action=retry-load]"));
+    case "KeyR": return press(document.querySelector("[data-newer]")) ||
+      press(document.querySelector("[data-action=retry-load]"));
     case "KeyT": return toggleTimes();
   }
   return false;

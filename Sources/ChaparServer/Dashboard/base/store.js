@@ -1,4 +1,5 @@
-// The state of the page beside its views: the key and what it may do, the person's choices, and the state of the gateway.
+// The state of the page beside its views: the key and what it may do, the person's choices, and the state of the
+// gateway.
 
 /** Reads what the browser keeps; null where it keeps nothing. */
 function kept(storage, name) {
@@ -43,7 +44,8 @@ const keptNotes = 100;
 const actionScopes = {
   send: ["send"], resend: ["send"], acknowledge: ["send"], cancel: ["send"], pace: ["send"], pause_campaign: ["send"],
   broadcast: ["broadcast"],
-  edit_device: ["devices"], edit_tags: ["devices"], edit_lists: ["devices"], edit_segment: ["devices"], send_test: ["send"],
+  edit_device: ["devices"], edit_tags: ["devices"], edit_lists: ["devices"], edit_segment: ["devices"],
+  send_test: ["send"],
   erase: ["admin"],
   retry: ["admin"], diagnose: ["admin"], drain: ["admin"], move: ["admin"], quarantine: ["admin"],
   webhooks: ["webhooks"],

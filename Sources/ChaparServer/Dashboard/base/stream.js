@@ -35,7 +35,8 @@ async function listenOnce(signal) {
   const both = AbortSignal.any([signal, silence.signal]);
   let timer = setTimeout(() => silence.abort(), silenceSeconds * 1000);
   try {
-    const query = { lanes: 1, types: streamTypes.join(","), ...(lastEvent == null ? { last: 20 } : { after: lastEvent }) };
+    const query = { lanes: 1, types: streamTypes.join(","),
+      ...(lastEvent == null ? { last: 20 } : { after: lastEvent }) };
     const answer = await fetch("v1/events" + queryOf(query), { headers: authorization(), signal: both });
     noteClock(answer);
     if (answer.status === 401) return askForKey(session.key ? "key.unknown" : session.reason);

@@ -3,7 +3,8 @@ import json
 import time
 from urllib.parse import quote
 
-from browser import check, expect
+import gateways
+from browser import Keys, check, expect
 from checks_page import own_views
 
 TURNED = "Win\u202eter"
@@ -283,3 +284,78 @@ def large_letters_fit(browser, scene):
             widths = browser.js("return [document.documentElement.scrollWidth, innerWidth]")
             expect(widths[0] <= widths[1], path, language, "is too wide:", widths)
     browser.resize(1200, 1000)
+
+
+# Dialogs by address and action; what each asks for is asked in its preview, as a GET or a dry run.
+DIALOGS = [("/messages/{failed}", "resend"), ("/dead", "acknowledge"), ("/audiences", "cancel"), ("/audiences/segments/winter", "delete"), ("/users/ali", "erase"),
+           ("/devices/phone-1", "send-test"), ("/devices/phone-1", "suspend"), ("/webhooks/crm", "recover"), ("/webhooks/crm", "rotate"), ("/webhooks/crm", "replay"),
+           ("/quarantine/huawei", "discard"), ("/quarantine/huawei", "release")]
+
+
+def acting(faults):
+    """The requests that came and would change something."""
+    return [(line, body) for line, body in faults.bodies if not line.startswith("GET ") and "dry_run" not in line and '"dry_run":true' not in body and "/count" not in line]
+
+
+@check
+def no_dialog_acts_at_its_opening(browser, scene):
+    """Enter right after any dialog opened does nothing and gives the focus back; a double click on its button asks the gateway once."""
+    made, front, faults = scene.world()
+    made.once = getattr(made, "once", None) or (made.dead_letters(), made.campaign("To be left", 1), made.quarantine("held"))
+    for path, action in DIALOGS:
+        browser.visit(front, path.format(failed=made.failed), made.gateway.keys["admin"])
+        faults.bodies.clear()
+        browser.click(f"main [data-action={action}]")
+        browser.until(lambda: browser.js("return document.querySelector('dialog [data-count]')?.dataset.count") is not None)
+        browser.press(Keys.ENTER)
+        browser.until(lambda: not browser.count("dialog"))
+        expect(not acting(faults), path, action, "acts at its opening:", acting(faults))
+        expect(browser.js("return document.activeElement.dataset.action") == action, path, action, "the focus does not return")
+        browser.click(f"main [data-action={action}]")
+        browser.until(lambda: browser.js("return document.querySelector('dialog [data-count]')?.dataset.count") is not None)
+        count = browser.js("return document.querySelector('dialog [data-count]').dataset.count")
+        if browser.count("dialog [name=typed]"):
+            browser.js("document.querySelector('dialog [name=typed]').focus()")
+            browser.press(count)
+            browser.settle()
+        if browser.js("return document.querySelector('dialog [data-action=confirm]').disabled"):
+            expect(count == "0", path, action, "cannot be confirmed")
+            continue
+        # What would act is held back until both clicks came, and then refused: the gateway stays as it is.
+        held = {"count": 0}
+
+        def refused(handler, _, held=held):
+            held["count"] += 1
+            time.sleep(0.5)
+            handler.answer(409, {"title": "Held back by the test", "status": 409}, "application/problem+json")
+
+        faults.streams = [("^(POST|PUT|PATCH|DELETE) ", refused)]
+        browser.js("const b = document.querySelector('dialog [data-action=confirm]'); b.click(); b.click()")
+        browser.until(lambda: "Held back by the test" in browser.text("dialog"))
+        expect(held["count"] == 1, path, action, "asks", held["count"], "times")
+        faults.clear()
+    browser.leave()
+    browser.complaints = [one for one in browser.complaints if " 409 " not in one]
+
+
+@check
+def counts_outlive_a_restart(browser, scene):
+    """What was counted before a restart stands in the tile, the chart and its table after it; the time before the start is a gap."""
+    gateway, front, _ = scene.gateway("counted")
+    for n in range(7):
+        gateways.call(gateway.address, "POST", "/v1/notifications", {"to": {"users": [f"u{n}"]}, "backend": "partner", "content": {"title": f"Counted {n}"}})
+    told = lambda: gateways.call(gateway.address, "GET", "/v1/series?range=1h")
+    accepted = lambda: sum(one or 0 for one in told()["series"]["accepted"])
+    browser.until(lambda: accepted() == 7, 90)  # A minute is stored when it is over.
+    gateway.end()
+    gateway.start()
+    browser.until(lambda: accepted() == 7, 90)
+    browser.visit(front)
+    browser.until(lambda: browser.text("[data-tile=accepted] b") == "7")
+    browser.click("[data-chart=throughput] button")
+    browser.until(lambda: browser.count("[data-chart=throughput] [data-point]"))
+    cells = browser.js("return [...document.querySelectorAll('[data-chart=throughput] [data-point]')].map(row => [Number(row.dataset.point), Number(row.cells[1].innerText)])")
+    values = told()["series"]["accepted"]
+    expect([(index, values[index]) for index, _ in cells] == [tuple(one) for one in cells] and sum(count for _, count in cells) == 7, cells, values)
+    drawn = browser.js("return document.querySelector('[data-chart=throughput] [data-series=accepted]').getAttribute('d')")
+    expect(browser.count("[data-chart=throughput] .gap") and not drawn.startswith("M0.0 "), "the time before the start is no gap:", drawn[:100])

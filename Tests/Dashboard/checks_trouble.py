@@ -36,6 +36,12 @@ def a_mistaken_address_asks_for_nothing(browser, scene):
     expect(not browser.count("main [data-row], main [data-action=resend]"), "the rows of the filter before are still there")
     browser.driver.back()
     browser.until(lambda: browser.count("main [data-row]") and not browser.text("main .error"))
+    search(browser, "reza since:never")
+    browser.until(lambda: "RFC 3339" in browser.text("main .error"))
+    search(browser, "reza")
+    browser.until(lambda: browser.js("return document.querySelector('[data-matches]')?.dataset.matches") == "user")
+    browser.click("[data-match=user]")
+    browser.until(lambda: browser.js("return location.hash") == "#/messages?user=reza")
     browser.leave()
     browser.complaints = [one for one in browser.complaints if " 422 " not in one]
 
@@ -297,11 +303,17 @@ def acting(faults):
     return [(line, body) for line, body in faults.bodies if not line.startswith("GET ") and "dry_run" not in line and '"dry_run":true' not in body and "/count" not in line]
 
 
+def with_trouble(made):
+    """Makes dead letters, a campaign and quarantined tokens, once."""
+    if not hasattr(made, "trouble"):
+        made.trouble = (made.dead_letters(), made.campaign("To be left", 1), made.quarantine("held"))
+
+
 @check
 def no_dialog_acts_at_its_opening(browser, scene):
     """Enter right after any dialog opened does nothing and gives the focus back; a double click on its button asks the gateway once."""
     made, front, faults = scene.world()
-    made.once = getattr(made, "once", None) or (made.dead_letters(), made.campaign("To be left", 1), made.quarantine("held"))
+    with_trouble(made)
     for path, action in DIALOGS:
         browser.visit(front, path.format(failed=made.failed), made.gateway.keys["admin"])
         faults.bodies.clear()
@@ -336,6 +348,39 @@ def no_dialog_acts_at_its_opening(browser, scene):
         faults.clear()
     browser.leave()
     browser.complaints = [one for one in browser.complaints if " 409 " not in one]
+
+
+@check
+def another_tab_was_first(browser, scene):
+    """What another tab did already is no action of this one: the dialog says 0, and the list is read again."""
+    made, front, _ = scene.world()
+    with_trouble(made)
+    browser.visit(front, "/dead", made.gateway.keys["admin"])
+    row = "[data-list=dead] [data-row='ServiceUnavailable/ios']"
+    browser.until(lambda: browser.count(row))
+    made.ask("POST", "/v1/deliveries/resend", {"filter": {"dead": True, "reason": ["ServiceUnavailable"]}, "options": {"ttl": 600}})
+    browser.click(f"{row} [data-action=resend]")
+    browser.until(lambda: browser.js("return document.querySelector('dialog [data-count]')?.dataset.count") == "0")
+    expect(browser.js("return document.querySelector('dialog [data-action=confirm]').disabled"), "nothing can be sent again")
+    browser.press(Keys.ESCAPE)
+    browser.until(lambda: not browser.count(f"dialog, {row}"))
+
+
+@check
+def actions_of_a_row_have_a_key(browser, scene):
+    """`a` goes to the actions of the row, or to those of the selected rows."""
+    made, front, _ = scene.world()
+    browser.visit(front, "/backends", made.gateway.keys["admin"])
+    browser.js("document.querySelector('[data-row=ios-legacy] [data-open]').focus()")
+    browser.type_as("KeyA", "ش")
+    expect(browser.js("return document.activeElement.dataset.action") == "how-to-renew", browser.js("return document.activeElement.outerHTML"))
+    browser.go("/messages")
+    browser.until(lambda: browser.count("main [data-row]"))
+    browser.type_as("KeyJ", "j")
+    browser.type_as("KeyX", "x")
+    browser.settle()
+    browser.type_as("KeyA", "a")
+    expect(browser.js("return document.activeElement.closest('.bar-bottom') !== null"), browser.js("return document.activeElement.outerHTML"))
 
 
 @check

@@ -33,7 +33,7 @@ function onLetter(event) {
     case "KeyJ": case "ArrowDown": return moveRow(row, 1, event);
     case "KeyK": case "ArrowUp": return moveRow(row, -1, event);
     case "KeyX": return press(row?.querySelector("[data-select]"));
-    case "KeyA": return press(row?.querySelector("[data-menu]"));
+    case "KeyA": return press(row?.querySelector("[data-menu]")) || focusAction(row);
     case "KeyR": return press(document.querySelector("[data-newer]")) ||
       press(document.querySelector("[data-action=retry-load]"));
     case "KeyT": return toggleTimes();
@@ -42,6 +42,13 @@ function onLetter(event) {
 }
 function press(node) {
   node?.click();
+  return Boolean(node);
+}
+/** Goes to the first action of a row, else to those for the rows that are selected. */
+function focusAction(row) {
+  const own = row?.querySelector("[data-action]:not(:disabled)");
+  const node = own ?? document.querySelector(".bar-bottom [data-action]:not(:disabled)");
+  node?.focus();
   return Boolean(node);
 }
 /** Goes to the next row, or the one before; with Shift the rows on the way are selected. */

@@ -54,7 +54,7 @@ function reopen() {
 async function load(known, isSamePath) {
   const { view } = current;
   // A load before this one, which has no answer yet, would keep its place among the requests.
-  current.controller?.abort();
+  if (current.isLoading) current.controller?.abort();
   const controller = current.controller = new AbortController();
   if (!view || !hasScope(view.needs)) {
     // A load of the view before, which was given up, does not end by itself.

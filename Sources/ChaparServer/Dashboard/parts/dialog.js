@@ -72,7 +72,11 @@ function confirmAction({ name, title, values = {}, fields, preview, run, mustTyp
     const change = more => { Object.assign(state.values, more); state.key = actionKey(); load(dialog); };
     return confirmForm(dialog, state, { title, fields: fields?.(state.values, change), mustType, start });
   };
-  return openDialog(draw, { name, onClose: () => state.controller?.abort() }).then(result => result?.done);
+  return openDialog(draw, { name, onClose: () => state.controller?.abort() }).then(result => {
+    // There was nothing to do, since it happened elsewhere: the view is to show that.
+    if (!result && state.shown?.count === 0 && !state.shown.isReady && !current.isLoading) ctx.reload();
+    return result?.done;
+  });
 }
 function confirmForm(dialog, state, { title, fields, mustType, start }) {
   const { shown } = state, count = shown?.count ?? 0;

@@ -36,14 +36,18 @@
   /** A bare word is looked for as id, user, device and reference at once. */
   async function findWord(filter, cursor, signal) {
     const { q, ...rest } = filter, request = toRequest(rest);
-    const answers = await Promise.all(
-      wordKeys.map(key => key === "id" && !idPattern.test(q) ? null
-        : api.maybe("/v1/notifications", { ...request, [key]: q, limit: pageSize }, signal)));
+    const ask = key => api.get("/v1/notifications", { ...request, [key]: q, limit: pageSize }, signal).catch(error => {
+      // The word may be none for this key; what is wrong with the rest of the filter is told.
+      const isOfWord = error instanceof Refusal && [400, 403, 404, 422].includes(error.status) &&
+        error.errors.every(one => one.pointer === "#/" + key);
+      if (!isOfWord) throw error;
+      return null;
+    });
+    const answers = await Promise.all(wordKeys.map(key => key === "id" && !idPattern.test(q) ? null : ask(key)));
     const matches = wordKeys.filter((_, index) => answers[index]?.items.length), items = new Map();
     for (const answer of answers) for (const one of answer?.items ?? []) items.set(one.id, one);
     const sorted = [...items.values()].sort((a, b) => b.created_at.localeCompare(a.created_at));
-    const isWhole = sorted.length <= pageSize && answers.every(one => !one?.next);
-    return { items: sorted.slice(0, pageSize), next: null, looked_back_to: null, matches, isWhole };
+    return { items: sorted.slice(0, pageSize), next: null, looked_back_to: null, matches };
   }
   /** The counts for the chips: those of the filter without its states; of the last day where it has no time. */
   async function countsOf(filter, signal) {
@@ -78,7 +82,7 @@
         onSearch: params => { ctx.state.filter.errors = []; go("/messages", params); } }),
       stateChips(data),
       data.matches && el("p", { class: "note", key: "matches", "data-matches": data.matches.join(" ") },
-        data.matches.length ? pieces("messages.matches", { keys: code(data.matches.join(", ")) })
+        data.matches.length ? pieces("messages.matches", { keys: matchLinks(data) })
         : text("messages.matches_none")),
       newerBar(data, ctx),
       data.items.length ? list(data, ctx) : noMessages(data),
@@ -112,6 +116,12 @@
         text("messages.chip_" + name), count != null && el("span", null, number(count)));
     }), data.counts && !data.filter.since && !wordKeys.some(key => data.filter[key]) &&
       el("span", { class: "note", key: "of" }, text("messages.of_a_day")));
+  }
+
+  /** The keys by which a bare word was found, each with its own search: that one has further pages. */
+  function matchLinks({ filter: { q, ...rest }, matches }) {
+    return matches.map((key, index) => [index > 0 && ", ",
+      el("a", { key, href: href("/messages", { ...rest, [key]: q }), "data-match": key }, code(`${key}:${quoted(q)}`))]);
   }
 
   /** The place for what is newer is kept free, so that nothing below moves. */

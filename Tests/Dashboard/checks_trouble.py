@@ -384,6 +384,34 @@ def actions_of_a_row_have_a_key(browser, scene):
 
 
 @check
+def a_campaign_is_paused_by_keys(browser, scene):
+    """By keys of a Persian layout alone: to the campaign, pause, undo; the focus is never lost."""
+    made, front, _ = scene.world()
+    one = made.campaign("Paused by keys", 30)
+    state = lambda: made.ask("GET", f"/v1/notifications/{one}")["audience"]["paused"]
+    browser.visit(front, "/", made.gateway.keys["admin"])
+    browser.type_as("KeyG", "ل")
+    browser.type_as("KeyA", "ش")
+    browser.until(lambda: browser.count(f"main [data-row='{one}']"))
+    browser.until(lambda: browser.js("return document.activeElement.tagName") == "H1")
+    for _ in range(20):
+        browser.type_as("KeyJ", "ت")
+        if browser.js("return document.activeElement.closest('[data-row]')?.dataset.row") == one:
+            break
+    browser.type_as("KeyA", "ش")
+    expect(browser.js("return document.activeElement.dataset.action") == "pause", browser.js("return document.activeElement.outerHTML"))
+    browser.press(Keys.ENTER)
+    browser.until(lambda: state() is True and browser.count(f"[data-row='{one}'] [data-action=resume]"))
+    browser.settle()
+    expect(browser.js("return document.activeElement.closest('[data-row]')?.dataset.row") == one, browser.js("return document.activeElement.outerHTML.slice(0, 200)"))
+    browser.type_as("KeyZ", "ظ")
+    browser.until(lambda: state() is False and browser.count(f"[data-row='{one}'] [data-action=pause]"))
+    browser.settle()
+    expect(browser.js("return document.activeElement !== document.body"), "the focus is lost")
+    made.ask("DELETE", f"/v1/notifications/{one}")
+
+
+@check
 def counts_outlive_a_restart(browser, scene):
     """What was counted before a restart stands in the tile, the chart and its table after it; the time before the start is a gap."""
     gateway, front, _ = scene.gateway("counted")

@@ -37,6 +37,7 @@ function onLetter(event) {
     case "KeyR": return press(document.querySelector("[data-newer]")) ||
       press(document.querySelector("[data-action=retry-load]"));
     case "KeyT": return toggleTimes();
+    case "KeyZ": return press([...document.querySelectorAll("#toasts [data-action=undo]")].at(-1));
   }
   return false;
 }

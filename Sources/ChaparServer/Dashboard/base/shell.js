@@ -180,7 +180,7 @@ function zoneOptions() {
 }
 function showHelp() {
   const keys = [["/", "search"], ["?", "help"], ["g", "go"], ["j k", "rows"], ["Enter", "open"], ["x", "select"],
-    ["a", "menu"], ["r", "newer"], ["t", "times"], ["Esc", "back"]];
+    ["a", "menu"], ["r", "newer"], ["t", "times"], ["z", "undo"], ["Esc", "back"]];
   openDialog(dialog => el("form", { method: "dialog", "aria-labelledby": "dialog-title" },
     dialogHead(text("help.title")),
     el("dl", "facts keys",

@@ -125,8 +125,19 @@ function requestLiveDraw() {
     Math.max(0, lastLiveDraw + frameMilliseconds - Date.now()));
 }
 function draw() {
-  drawShell();
-  drawFrame();
+  keepingFocus(() => {
+    drawShell();
+    drawFrame();
+  });
+}
+/** Draws; where what had the focus went, as a button does whose action is done, its row has it, else the heading. */
+function keepingFocus(work) {
+  const held = document.activeElement, row = held?.closest("[data-row]")?.dataset.row;
+  work();
+  if (!held || held.isConnected || document.querySelector("dialog[open]")) return;
+  const place = row && document.querySelector(`main [data-row="${CSS.escape(row)}"]`);
+  const next = place?.querySelector("[data-action]:not(:disabled)") ?? place?.querySelector("[data-open]");
+  if (next) next.focus({ preventScroll: true }); else focusSomewhere();
 }
 function drawFrame() {
   const { view, data } = current, main = $("main");

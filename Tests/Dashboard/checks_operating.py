@@ -691,6 +691,7 @@ def keys_of_the_keyboard_suffice(page):
     page.at("#/")
     page.press("g", "b")
     page.until(lambda: page.text("main h1") == "Backends")
+    page.loaded()
     page.press("j")
     page.until(lambda: page.js("return document.activeElement.closest('[data-row]') === document.querySelector('[data-row]')"))
     page.press(Keys.ENTER)

@@ -626,21 +626,22 @@ def states_of_operators_views_are_drawn(page):
 
 
 HOSTILE = "<img src=x onerror=\"window.harmed=1\">\"><script>window.harmed=1</script>\u202egnp javascript:alert(1) " + "w" * 300
+TOLD, LONG = HOSTILE + "\0\u2066", HOSTILE * 250  # LONG has some 100 KB.
 
 
 @operator(has_refusals=True)
 def hostile_texts_do_nothing(page):
     """Texts of others as users, tags, reasons, backends and keys are shown as texts: no script, no other host, the layout whole."""
     page.world.device("phone-7", HOSTILE[:200], {"ios-apns": "77" * 32}, tags=[HOSTILE[:100]])
-    backend = {**page.world.backend("android"), "name": HOSTILE, "kind": HOSTILE}
-    backend["health"] = {**backend["health"], "status": "down", "detail": HOSTILE * 20, "credential_expiries": {HOSTILE: "2027-01-01T00:00:00Z"}}
+    backend = {**page.world.backend("android"), "name": TOLD, "kind": HOSTILE}
+    backend["health"] = {**backend["health"], "status": "down", "detail": LONG, "credential_expiries": {HOSTILE: "2027-01-01T00:00:00Z"}}
     cases = [
         ("#/users/" + quote(HOSTILE[:200], safe=""), None, None), ("#/devices/phone-7", None, None),
         ("#/backends", r"GET /v1/backends$", {"backends": [backend], "credential_expiries": {}, "credential_warning_days": 30}),
         ("#/dead", "GET /v1/deliveries/counts", {"items": [{"reason": HOSTILE * 10, "backend": HOSTILE, "count": 1, "unknown": 1, "cause": "gone",
-                                                            "explanation": {"reason": HOSTILE, "meaning": HOSTILE * 10, "gateway": HOSTILE, "action": HOSTILE}}], "total": 1, "next": None, "looked_back_to": None}),
-        ("#/keys", "GET /v1/keys", {"keys": [{"name": HOSTILE, "scopes": ["read"], "backends": [HOSTILE], "rotating": False}]}),
-        ("#/quarantine", "GET /v1/invalidations", {"backends": [{"backend": HOSTILE, "quarantined": 1, "held": 1, "reasons": {HOSTILE: 1}, "stopped": True, "explanation": HOSTILE}]}),
+                                                            "explanation": {"reason": HOSTILE, "meaning": LONG, "gateway": TOLD, "action": LONG}}], "total": 1, "next": None, "looked_back_to": None}),
+        ("#/keys", "GET /v1/keys", {"keys": [{"name": TOLD, "scopes": ["read"], "backends": [HOSTILE], "rotating": False}]}),
+        ("#/quarantine", "GET /v1/invalidations", {"backends": [{"backend": HOSTILE, "quarantined": 1, "held": 1, "reasons": {HOSTILE: 1}, "stopped": True, "explanation": LONG}]}),
         ("#/webhooks", r"GET /v1/webhooks$", {"webhooks": [{"name": HOSTILE, "url": "javascript:alert(1)", "types": [], "status": "failing", "open": 1, "failed": 1, "lag": 1, "ordered": False, "batch": False, "rate": 0, "cursor": 1}]}),
     ]
     for address, words, body in cases:
@@ -690,6 +691,7 @@ def keys_of_the_keyboard_suffice(page):
     page.at("#/")
     page.press("g", "b")
     page.until(lambda: page.text("main h1") == "Backends")
+    page.loaded()
     page.press("j")
     page.until(lambda: page.js("return document.activeElement.closest('[data-row]') === document.querySelector('[data-row]')"))
     page.press(Keys.ENTER)

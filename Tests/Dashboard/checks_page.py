@@ -176,7 +176,7 @@ def rows_stand_still(browser, scene):
         new PerformanceObserver(list => { for (const one of list.getEntries()) if (!one.hadRecentInput) shift += one.value; }).observe({ type: "layout-shift" });
         window.places = () => JSON.stringify([...document.querySelectorAll("main [data-row]")].map(row => [row.dataset.row, row.getBoundingClientRect().top, row.getBoundingClientRect().height]));
         return places();""")
-    sent, end = 0, time.monotonic() + 8
+    sent, end = 0, time.monotonic() + 10
     while time.monotonic() < end:
         batch = {"notifications": [{"to": {"tokens": [{"token": f"{n:064x}", "service": "ios-apns"}]}, "content": {"title": f"Newer {n}", "body": "x"}} for n in range(sent, sent + 100)]}
         made.ask("POST", "/v1/notifications/batch", batch, made.shop)

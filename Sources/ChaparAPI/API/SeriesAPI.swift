@@ -9,9 +9,10 @@ internal import ChaparQueue
 /// Reads the store. A caller that is limited to apps or backends gets the sums of its backends.
 package struct SeriesAPI: Sendable {
     let state: GatewayState
+    private let metrics: GatewayMetrics
 
-    /// Creates the endpoint.
-    package init(state: GatewayState) { self.state = state }
+    /// Creates the endpoint; `metrics` has what is not stored yet.
+    package init(state: GatewayState, metrics: GatewayMetrics) { (self.state, self.metrics) = (state, metrics) }
 
     /// Answers with the counts.
     package func show(_ scope: RequestScope) async throws(Problem) -> Response {
@@ -26,9 +27,14 @@ package struct SeriesAPI: Sendable {
             throw .notFound("The store of this gateway keeps no counts over time.")
         }
         let now = Int64(clamping: (state.time.now.timeIntervalSince1970 / 60).rounded(.down))
+        let unstored = metrics.unstoredSeries()
         // The minute that has just ended is written a moment later.
-        let until = min(now, max(state.series.storedMinutes ?? now, now.subtracting(clamping: 2)))
+        let until = min(now, max(unstored.from ?? now, now.subtracting(clamping: 2)))
         var answer = SeriesAnswer(range, until: until, backends: backends)
+        for (name, counts) in unstored.counts
+        where backends?.contains(name) ?? (name == SeriesRow.wholeGateway) {
+            answer.running += counts
+        }
         do throws(StoreError) {
             for row in try await store.series(answer.look) { answer.add(row) }
         } catch {
@@ -79,6 +85,8 @@ struct SeriesAnswer {
     /// The first minute since 1970 that is not counted.
     let until: Int64
     private let backends: Set<String>?
+    /// The counts after ``until``.
+    var running = SeriesCounts()
     private var steps: [SeriesCounts]
     /// For each minute from ``from`` on whether a gateway counted.
     private var counted: [Bool]
@@ -166,6 +174,14 @@ struct SeriesAnswer {
                 }
             }
             writer.endArray()
+        }
+        writer.endObject()
+        writer.name("running")
+        writer.beginObject()
+        // An age is that of a moment, and no sum.
+        for (name, value) in Self.values where name != "oldest" && (name != "accepted" || backends == nil) {
+            writer.name(name)
+            writer.integer(Int(clamping: running[keyPath: value]))
         }
         writer.endObject()
         writer.name("gaps")

@@ -49,7 +49,9 @@ package final class SeriesRecorder: Sendable {
     package init?(store: any NotificationStore, metrics: GatewayMetrics, time: any TimeSource, logger: Logger) {
         guard let series = store.abilities.series else { return nil }
         (self.store, self.series, self.metrics, self.time, self.logger) = (store, series, metrics, time, logger)
-        state = Mutex(State(minute: Self.minute(time.now), totals: metrics.seriesTotals()))
+        let totals = metrics.seriesTotals()
+        state = Mutex(State(minute: Self.minute(time.now), totals: totals))
+        metrics.series.begin(totals)
     }
 
     /// Works until ``stop()``; the last minute, which is not over, is written then.
@@ -105,7 +107,7 @@ package final class SeriesRecorder: Sendable {
             state.blocks = state.blocks.filter { $0.key.hour >= hour || state.unwritten.contains($0.key) }
             return state.foldedBefore != hour
         }
-        metrics.series.store(until: minute)
+        metrics.series.store(until: minute, totals)
         guard isNewHour, !isLast else { return }
         try await fold(hour)
         state.withLock { $0.foldedBefore = hour }

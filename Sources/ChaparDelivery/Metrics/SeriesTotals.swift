@@ -10,6 +10,8 @@ package final class SeriesTotals: Sendable {
         var arrived: [String: Int64] = [:]
         var expired: [String: Int64] = [:]
         var storedMinutes: Int64?
+        /// The totals at the end of what is stored, of which later counts are the difference.
+        var storedTotals: [String: SeriesCounts] = [:]
     }
 
     private let state = Mutex(State())
@@ -19,8 +21,18 @@ package final class SeriesTotals: Sendable {
     /// The first minute since 1970 that is not stored yet; nil before the first one is.
     package var storedMinutes: Int64? { state.withLock { $0.storedMinutes } }
 
-    /// Notes that every minute before this one is stored.
-    func store(until minute: Int64) { state.withLock { $0.storedMinutes = minute } }
+    /// Notes the totals at the start, from which minutes are counted.
+    func begin(_ totals: [String: SeriesCounts]) { state.withLock { $0.storedTotals = totals } }
+
+    /// Notes that every minute before this one is stored, and the totals then.
+    func store(until minute: Int64, _ totals: [String: SeriesCounts]) {
+        state.withLock { ($0.storedMinutes, $0.storedTotals) = (minute, totals) }
+    }
+
+    /// The first minute that is not stored yet, and the totals at its beginning; of one moment.
+    fileprivate var stored: (minutes: Int64?, totals: [String: SeriesCounts]) {
+        state.withLock { ($0.storedMinutes, $0.storedTotals) }
+    }
 
     /// Counts deliveries whose time to live ended while they waited for a backend.
     func expired(_ count: Int, at backend: String) {
@@ -81,6 +93,16 @@ extension GatewayMetrics {
         }
         totals[SeriesRow.wholeGateway] = wholeTotals(arrived, retried: totals.values.map(\.retried))
         return totals
+    }
+
+    /// Returns the counts after the last stored minute, of the whole gateway and of each backend, and the minute from
+    /// which they are; nil before the first one is stored.
+    package func unstoredSeries() -> (from: Int64?, counts: [String: SeriesCounts]) {
+        let stored = series.stored
+        let counts = seriesTotals().map { name, totals in
+            (name, totals.since(stored.totals[name] ?? SeriesCounts()))
+        }
+        return (stored.minutes, Dictionary(uniqueKeysWithValues: counts))
     }
 
     private func wholeTotals(_ arrived: [String: Int64], retried: [Int64]) -> SeriesCounts {

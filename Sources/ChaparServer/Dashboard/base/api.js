@@ -1,4 +1,5 @@
-// The only place that asks the gateway. At most four requests at a time; an answer of 429 or 503 says when to come again.
+// The only place that asks the gateway. At most four requests at a time; an answer of 429 or 503 says when to come
+// again.
 
 /** A refusal: the problem that the gateway told of, or that it could not be reached (`status` 0). */
 class Refusal extends Error {
@@ -9,7 +10,7 @@ class Refusal extends Error {
 }
 const isAbort = error => error?.name === "AbortError";
 
-const atOnce = 4, longestWait = 5;
+const atOnce = 4, longestWait = 5, longestAnswer = 60;
 let running = 0;
 const queue = [];
 /** The last answer came at this time, for those who wonder whether the gateway is there. */
@@ -37,7 +38,8 @@ function queryOf(params) {
 /** A part of a path, such as an id. */
 const part = value => encodeURIComponent(value);
 /** A key for one action, so that it is carried out once even where it is asked for twice. */
-const actionKey = () => [...crypto.getRandomValues(new Uint8Array(12))].map(one => one.toString(16).padStart(2, "0")).join("");
+const actionKey = () =>
+  [...crypto.getRandomValues(new Uint8Array(12))].map(one => one.toString(16).padStart(2, "0")).join("");
 
 async function request(method, path, body, { signal, idempotency, isRetried } = {}) {
   await turn(signal);
@@ -46,9 +48,12 @@ async function request(method, path, body, { signal, idempotency, isRetried } = 
     const headers = authorization();
     if (body !== undefined) headers["Content-Type"] = "application/json";
     if (idempotency) headers["Idempotency-Key"] = idempotency;
-    answer = await fetch(path.slice(1), { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store" });
+    const deadline = AbortSignal.timeout(longestAnswer * 1000);
+    answer = await fetch(path.slice(1),
+      { method, headers, signal: signal ? AbortSignal.any([signal, deadline]) : deadline,
+      body: body === undefined ? undefined : JSON.stringify(body), cache: "no-store" });
     noteClock(answer);
-    told = await answer.json().catch(() => ({}));
+    told = read(await answer.text(), answer.ok);
   } catch (error) {
     if (isAbort(error)) throw error;
     throw new Refusal({ status: 0, title: text("base.unreachable") });
@@ -64,6 +69,14 @@ async function request(method, path, body, { signal, idempotency, isRetried } = 
   }
   if (answer.status === 401) askForKey(session.key ? "key.unknown" : session.reason);
   throw new Refusal({ ...told, status: answer.status }, answer.status === 403 ? scopeOf(told) : null);
+}
+
+/** The JSON of an answer; what says that all went well and cannot be read is the answer of something else. */
+function read(body, isOk) {
+  try { return body ? JSON.parse(body) : {}; } catch (error) {
+    if (isOk) throw error;
+    return {};
+  }
 }
 
 /** Waits until one of the four places is free. */

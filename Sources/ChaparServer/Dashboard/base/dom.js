@@ -79,7 +79,8 @@ function update(node, wanted) {
   for (const name in old.props) if (!(name in wanted.props)) setProperty(node, name, null);
   // The children come first: a `value` of a choice needs its options.
   patch(node, wanted.children);
-  for (const name in wanted.props) if (old.props[name] !== wanted.props[name]) setProperty(node, name, wanted.props[name]);
+  for (const name in wanted.props) if (old.props[name] !== wanted.props[name])
+    setProperty(node, name, wanted.props[name]);
 }
 
 /** Sets an attribute, a function, or a property that a person can change too. */

@@ -9,20 +9,25 @@ function locale() {
 }
 function makeFormats() {
   const tag = locale(), timeZone = choices.zone || undefined;
-  const unit = name => new Intl.NumberFormat(tag, { style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: 1 });
+  const unit = name => new Intl.NumberFormat(tag,
+    { style: "unit", unit: name, unitDisplay: "short", maximumFractionDigits: 1 });
   const time = more => new Intl.DateTimeFormat(tag, { timeZone, hourCycle: "h23", ...more });
   formats = {
-    number: new Intl.NumberFormat(tag), compact: new Intl.NumberFormat(tag, { notation: "compact", maximumFractionDigits: 1 }),
+    number: new Intl.NumberFormat(tag),
+    compact: new Intl.NumberFormat(tag, { notation: "compact", maximumFractionDigits: 1 }),
     percent: new Intl.NumberFormat(tag, { style: "percent", maximumFractionDigits: 1 }),
     list: new Intl.ListFormat(tag), relative: new Intl.RelativeTimeFormat(tag, { numeric: "auto", style: "short" }),
     clock: time({ hour: "2-digit", minute: "2-digit" }),
     second: time({ hour: "2-digit", minute: "2-digit", second: "2-digit" }),
     fine: time({ hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 1 }),
     day: time({ day: "numeric", month: "short" }), date: time({ dateStyle: "medium" }),
-    exact: time({ year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit", timeZoneName: "short" }),
+    exact: time({ year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit",
+        second: "2-digit", timeZoneName: "short" }),
     moment: time({ year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit" }),
-    utc: new Intl.DateTimeFormat(tag, { timeZone: "UTC", hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" }),
-    units: { second: unit("second"), minute: unit("minute"), hour: unit("hour"), day: unit("day"), byte: unit("byte"), kilobyte: unit("kilobyte") },
+    utc: new Intl.DateTimeFormat(tag,
+      { timeZone: "UTC", hourCycle: "h23", hour: "2-digit", minute: "2-digit", second: "2-digit" }),
+    units: { second: unit("second"), minute: unit("minute"), hour: unit("hour"), day: unit("day"), byte: unit("byte"),
+      kilobyte: unit("kilobyte") },
   };
 }
 
@@ -37,8 +42,9 @@ function duration(seconds) {
   if (seconds == null) return "–";
   const units = formats.units;
   if (seconds < 100) return units.second.format(seconds < 10 ? Math.round(seconds * 10) / 10 : Math.round(seconds));
-  if (seconds < 6000) return units.minute.format(Math.round(seconds / 60));
-  return seconds < 172800 ? units.hour.format(Math.round(seconds / 360) / 10) : units.day.format(Math.round(seconds / 86400));
+  if (seconds < 6000 && seconds !== 3600) return units.minute.format(Math.round(seconds / 60));
+  return seconds < 172800 ? units.hour.format(Math.round(seconds / 360) / 10)
+    : units.day.format(Math.round(seconds / 86400));
 }
 
 // Times
@@ -47,7 +53,8 @@ function duration(seconds) {
 const now = () => Date.now() + live.skew;
 const isTime = at => at != null && !Number.isNaN(Date.parse(at));
 /** The exact time, with the zone and UTC. */
-const exact = at => text("base.exact", { time: formats.exact.format(new Date(at)), utc: formats.utc.format(new Date(at)) });
+const exact = at => text("base.exact",
+  { time: formats.exact.format(new Date(at)), utc: formats.utc.format(new Date(at)) });
 const clock = at => formats.second.format(new Date(at));
 const date = at => formats.date.format(new Date(at));
 
@@ -80,13 +87,16 @@ function refreshTimes() {
 
 // Texts of others
 
+const asMark = one => "⟨" + one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩";
+/** A text within a sentence: characters that would turn the direction of what follows are visible marks. */
+const unturned = value => value.replace(/[\u0000-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, asMark);
 /** A text with control characters, and characters that turn its direction, as visible marks. */
 function visible(value) {
-  return String(value).replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
-    one => "⟨" + one.codePointAt(0).toString(16).toUpperCase().padStart(4, "0") + "⟩");
+  return String(value).replace(/[\u0000-\u001f\u007f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g, asMark);
 }
 /** Words of people: titles, users, tags. They run in their own direction. */
-const words = (value, kind) => value == null || value === "" ? null : el("bdi", { dir: "auto", class: kind }, String(value).slice(0, 2000));
+const words = (value, kind) => value == null || value === "" ? null
+  : el("bdi", { dir: "auto", class: kind }, String(value).slice(0, 2000));
 /** Words of programs: ids, reasons, statuses, commands. They are Latin, from left to right. */
 const code = (value, props) => value == null || value === "" ? null
   : el("code", null, el("bdi", { dir: "ltr", ...props }, visible(String(value).slice(0, 4000))));
@@ -104,4 +114,5 @@ function recipientOf(value) {
 /** A text for spreadsheets: one that would be a formula there becomes a plain text. */
 const forSheet = value => /^[=+\-@\t\r]/.test(value) ? "'" + value : value;
 /** Digits of any script as Latin ones, for numbers that people type. */
-const latinDigits = value => value.replace(/[۰-۹]/g, d => d.charCodeAt(0) - 0x6f0).replace(/[٠-٩]/g, d => d.charCodeAt(0) - 0x660);
+const latinDigits = value => value.replace(/[۰-۹]/g, d => d.charCodeAt(0) - 0x6f0).replace(/[٠-٩]/g,
+  d => d.charCodeAt(0) - 0x660);

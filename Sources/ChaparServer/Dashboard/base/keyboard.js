@@ -1,7 +1,9 @@
-// The keyboard. Letters are told by the place of their key (`event.code`), so that other layouts work; none is read in a
+// The keyboard. Letters are told by the place of their key (`event.code`), so that other layouts work; none is read in
+// a
 // field, with a modifier, or where the person has switched them off.
 
-const navKeys = { KeyN: "/", KeyM: "/messages", KeyD: "/dead", KeyA: "/audiences", KeyB: "/backends", KeyQ: "/quarantine",
+const navKeys = { KeyN: "/", KeyM: "/messages", KeyD: "/dead", KeyA: "/audiences", KeyB: "/backends",
+  KeyQ: "/quarantine",
   KeyW: "/webhooks", KeyK: "/keys", KeyC: "/send", KeyU: "/users" };
 let isAfterG = 0;
 
@@ -31,14 +33,23 @@ function onLetter(event) {
     case "KeyJ": case "ArrowDown": return moveRow(row, 1, event);
     case "KeyK": case "ArrowUp": return moveRow(row, -1, event);
     case "KeyX": return press(row?.querySelector("[data-select]"));
-    case "KeyA": return press(row?.querySelector("[data-menu]"));
-    case "KeyR": return press(document.querySelector("[data-newer]")) || press(document.querySelector("[data-action=retry-load]"));
+    case "KeyA": return press(row?.querySelector("[data-menu]")) || focusAction(row);
+    case "KeyR": return press(document.querySelector("[data-newer]")) ||
+      press(document.querySelector("[data-action=retry-load]"));
     case "KeyT": return toggleTimes();
+    case "KeyZ": return press([...document.querySelectorAll("#toasts [data-action=undo]")].at(-1));
   }
   return false;
 }
 function press(node) {
   node?.click();
+  return Boolean(node);
+}
+/** Goes to the first action of a row, else to those for the rows that are selected. */
+function focusAction(row) {
+  const own = row?.querySelector("[data-action]:not(:disabled)");
+  const node = own ?? document.querySelector(".bar-bottom [data-action]:not(:disabled)");
+  node?.focus();
   return Boolean(node);
 }
 /** Goes to the next row, or the one before; with Shift the rows on the way are selected. */

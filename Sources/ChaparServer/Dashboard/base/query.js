@@ -1,10 +1,12 @@
 // The filter: `key:value` words divided by spaces, as text, as parameters, and as a request. The keys are the API's
 // parameters letter for letter. A bare word is looked for in four of them.
 
-const filterKeys = ["id", "user", "device", "reference", "state", "dead", "app", "backend", "reason", "segment", "collapse_id", "key", "since", "until"];
+const filterKeys = ["id", "user", "device", "reference", "state", "dead", "app", "backend", "reason", "segment",
+  "collapse_id", "key", "since", "until"];
 const listKeys = ["id", "state", "backend", "reason", "key"];
 const wordKeys = ["id", "user", "device", "reference"];
-const states = ["queued", "scheduled", "sending", "retrying", "accepted_by_platform", "delivered", "opened", "failed", "expired", "cancelled", "unknown"];
+const states = ["queued", "scheduled", "sending", "retrying", "accepted_by_platform", "delivered", "opened", "failed",
+  "expired", "cancelled", "unknown"];
 const onItsWay = ["queued", "scheduled", "sending", "retrying"];
 const handedOver = ["accepted_by_platform", "delivered", "opened"];
 
@@ -27,7 +29,9 @@ function toParams(filter) {
   return { params, errors };
 }
 
-/** The words of a text: {key, value}; the key is null for a bare word. Quotes keep spaces, a backslash keeps a quote. */
+/**
+ * The words of a text: {key, value}; the key is null for a bare word. Quotes keep spaces, a backslash keeps a quote.
+ */
 function filterWords(filter) {
   const found = [];
   let key = null, value = "", isQuoted = false, isStarted = false;
@@ -40,11 +44,19 @@ function filterWords(filter) {
     if (letter === "\\" && isQuoted && i + 1 < filter.length) value += filter[++i];
     else if (letter === "\"") [isQuoted, isStarted] = [!isQuoted, true];
     else if (/\s/.test(letter) && !isQuoted) end();
-    else if (letter === ":" && !isQuoted && key === null && /^[a-z_]+$/.test(value)) [key, value, isStarted] = [value, "", true];
+    else if (letter === ":" && !isQuoted && key === null && /^[a-z_]+$/.test(value))
+      [key, value, isStarted] = [value, "", true];
     else [value, isStarted] = [value + letter, true];
   }
   end();
   return found;
+}
+
+/** Names divided by commas; one that has a comma itself stands in quotes. */
+function namesIn(typed) {
+  const found = typed.match(/(?:"(?:\\.|[^"\\])*"|[^,])+/g) ?? [];
+  return found.map(one => one.trim().replace(/^"(.*)"$/s, (_, inside) => inside.replace(/\\(.)/g, "$1"))).filter(
+    Boolean);
 }
 
 /** Writes parameters as a text: the keys in their order, then the bare word. */
@@ -58,9 +70,13 @@ function quoted(value, isBare = false) {
   return isPlain ? value : "\"" + value.replace(/["\\]/g, "\\$&") + "\"";
 }
 
+/** The names of an address that are no keys of a filter: what they were meant to narrow would not be narrowed. */
+const unknownKeys = params => Object.keys(params).filter(key => key !== "q" && !filterKeys.includes(key));
+
 /** What is wrong with parameters before they are asked for: null, or the code of an error. */
 function missing(params) {
-  if (!Object.keys(params).length || params.since || params.q || wordKeys.some(key => params[key]) || params.dead) return null;
+  if (!Object.keys(params).length || params.since || params.q || wordKeys.some(key => params[key]) || params.dead)
+    return null;
   const indexed = ["failed", "expired", "unknown"];
   if (params.state && params.state.split(",").every(one => indexed.includes(one))) return null;
   return "since_missing";

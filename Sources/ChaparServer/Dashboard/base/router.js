@@ -2,8 +2,10 @@
 
 const views = [];
 /**
- * Registers a view: `path` (`/messages/:id`), `title` (a key of the texts, or a function of data and ctx), `needs` (scopes, any
- * of which will do), `load(params, signal)` gives its data, `draw(data, ctx)` describes it, and `live(news, ctx)`, which
+ * Registers a view: `path` (`/messages/:id`), `title` (a key of the texts, or a function of data and ctx), `needs`
+ * (scopes, any
+ * of which will do), `load(params, signal)` gives its data, `draw(data, ctx)` describes it, and `live(news, ctx)`,
+ * which
  * may be left out, is told what the stream brings.
  */
 function addView(view) {
@@ -15,7 +17,8 @@ function addView(view) {
 /** The address of a path with parameters. */
 function href(path, params) {
   const list = Object.entries(params ?? {}).filter(([, value]) => value != null && value !== "");
-  return "#" + path + (list.length ? "?" + new URLSearchParams(list).toString().replaceAll("%3A", ":").replaceAll("%2C", ",") : "");
+  return "#" + path + (list.length ? "?" +
+    new URLSearchParams(list).toString().replaceAll("%3A", ":").replaceAll("%2C", ",") : "");
 }
 
 /** The view and the parameters of an address; the view is null for one that there is not. */

@@ -1,4 +1,5 @@
-// The state of the page beside its views: the key and what it may do, the person's choices, and the state of the gateway.
+// The state of the page beside its views: the key and what it may do, the person's choices, and the state of the
+// gateway.
 
 /** Reads what the browser keeps; null where it keeps nothing. */
 function kept(storage, name) {
@@ -30,7 +31,7 @@ const session = { key: kept("sessionStorage", "chapar-key"), own: null, reason: 
 
 /** What the stream and the answers tell of the gateway. */
 const live = {
-  connection: "connecting", // connecting, live, lost, key
+  connection: "connecting", // connecting, live, lost, refused (the stream only), none (the key may not have it), key
   lanes: null, lanesAt: 0, lostSince: null, nextTry: null, refusal: null,
   skew: 0, // The gateway's clock minus this one, in milliseconds.
   notes: [], dropped: 0,
@@ -43,7 +44,8 @@ const keptNotes = 100;
 const actionScopes = {
   send: ["send"], resend: ["send"], acknowledge: ["send"], cancel: ["send"], pace: ["send"], pause_campaign: ["send"],
   broadcast: ["broadcast"],
-  edit_device: ["devices"], edit_tags: ["devices"], edit_lists: ["devices"], edit_segment: ["devices"], send_test: ["send"],
+  edit_device: ["devices"], edit_tags: ["devices"], edit_lists: ["devices"], edit_segment: ["devices"],
+  send_test: ["send"],
   erase: ["admin"],
   retry: ["admin"], diagnose: ["admin"], drain: ["admin"], move: ["admin"], quarantine: ["admin"],
   webhooks: ["webhooks"],
@@ -54,4 +56,8 @@ function hasScope(scopes) {
   const own = session.own?.scopes;
   return !own || !scopes?.length || own.includes("admin") || scopes.some(scope => own.includes(scope));
 }
+/** Whether the gateway is away, so that nothing can be asked of it. */
+const isLost = () => live.connection === "lost";
+/** Whether the key reads the messages that it sent, and no others. */
+const readsOwnOnly = () => !hasScope(["read_all"]);
 const can = action => hasScope(actionScopes[action] ?? ["admin"]);

@@ -23,7 +23,9 @@ async function listen() {
     }
     if (listener !== own || live.connection === "key") return;
     const seconds = retrySeconds[Math.min(attempts++, retrySeconds.length - 1)] * (0.8 + Math.random() * 0.4);
-    setConnection("lost", { refusal, nextTry: Date.now() + seconds * 1000 });
+    // A gateway that refuses the stream is there: what one asks it is answered, only nothing comes by itself.
+    const isThere = refusal?.status >= 400 && refusal.status < 500;
+    setConnection(isThere ? "refused" : "lost", { refusal, nextTry: Date.now() + seconds * 1000 });
     await new Promise(done => { wakeUp = done; setTimeout(done, seconds * 1000); });
   }
 }
@@ -33,13 +35,14 @@ async function listenOnce(signal) {
   const both = AbortSignal.any([signal, silence.signal]);
   let timer = setTimeout(() => silence.abort(), silenceSeconds * 1000);
   try {
-    const query = { lanes: 1, types: streamTypes.join(","), ...(lastEvent == null ? { last: 20 } : { after: lastEvent }) };
+    const query = { lanes: 1, types: streamTypes.join(","),
+      ...(lastEvent == null ? { last: 20 } : { after: lastEvent }) };
     const answer = await fetch("v1/events" + queryOf(query), { headers: authorization(), signal: both });
     noteClock(answer);
     if (answer.status === 401) return askForKey(session.key ? "key.unknown" : session.reason);
     if (answer.status === 403) return stopListening(), setConnection("none");
     if (!answer.ok) return { ...await answer.json().catch(() => ({})), status: answer.status };
-    const wasLost = live.connection === "lost";
+    const wasLost = ["lost", "refused"].includes(live.connection);
     attempts = 0;
     setConnection("live");
     if (wasLost) onNews({ gap: true });
@@ -104,7 +107,7 @@ function take(frame) {
 }
 
 function setConnection(state, more = {}) {
-  if (state === "lost" && live.connection !== "lost") live.lostSince = live.lanesAt || answeredAt || Date.now();
+  if (state === "lost" && !isLost()) live.lostSince = live.lanesAt || answeredAt || Date.now();
   if (state === "live") live.lostSince = null;
   live.connection = state;
   live.nextTry = more.nextTry ?? null;

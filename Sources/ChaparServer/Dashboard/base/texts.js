@@ -38,6 +38,7 @@ function pieces(key, values = {}) {
   return found.split(/(\{\w+\})/).filter(Boolean).map(part => {
     const name = /^\{(\w+)\}$/.exec(part)?.[1];
     const value = name === undefined ? part : values[name] ?? part;
+    if (typeof value === "string" && name !== undefined) return unturned(value);
     return typeof value === "number" ? number(value) : value;
   });
 }

@@ -19,13 +19,16 @@ function ruleWords(rule, isInside = false) {
 
 /** The tree of a rule. `errors` have pointers, such as `#/rule/all/1/tag`; `root` is the pointer of the rule. */
 function ruleTree(rule, errors = [], root = "#/rule") {
-  const isWrong = pointer => errors.filter(one => one.pointer === pointer || Object.keys(rule ?? {}).length && one.pointer.startsWith(pointer + "/") && !isInner(pointer, one.pointer));
+  const isWrong = pointer => errors.filter(one => one.pointer === pointer || Object.keys(rule ?? {}).length &&
+    one.pointer.startsWith(pointer + "/") && !isInner(pointer, one.pointer));
   const isInner = (pointer, found) => /^\/(all|any)\/\d+|^\/not/.test(found.slice(pointer.length));
   const node = (one, pointer) => {
     const [name, value] = Object.entries(one ?? {})[0] ?? ["", null], wrong = isWrong(pointer);
-    const list = name === "not" ? [[value, pointer + "/not"]] : ruleGroups.includes(name) && Array.isArray(value) ? value.map((each, index) => [each, `${pointer}/${name}/${index}`]) : [];
+    const list = name === "not" ? [[value, pointer + "/not"]] : ruleGroups.includes(name) && Array.isArray(value)
+      ? value.map((each, index) => [each, `${pointer}/${name}/${index}`]) : [];
     return el("li", { key: pointer, "data-pointer": pointer, class: wrong.length ? "bad" : "" },
-      list.length > 0 ? el("b", null, text("segment.group_" + name)) : [code(name), " ", code(typeof value === "object" ? JSON.stringify(value) : value)],
+      list.length > 0 ? el("b", null, text("segment.group_" + name))
+        : [code(name), " ", code(typeof value === "object" ? JSON.stringify(value) : value)],
       wrong.map(each => el("p", { class: "bad", key: each.code }, icon("warning"), " ", words(each.detail))),
       list.length > 0 && el("ul", null, list.map(([each, place]) => node(each, place))));
   };

@@ -17,12 +17,14 @@ function complain(error) {
   toast(refusalWords(error), { tone: "bad" });
 }
 function drawToasts() {
-  patch($("toasts"), toasts.map(one => el("div", { key: one.id, class: "toast " + one.tone, role: one.tone === "bad" ? "alert" : null,
+  keepingFocus(() => patch($("toasts"), toasts.map(one => el("div",
+        { key: one.id, class: "toast " + one.tone, role: one.tone === "bad" ? "alert" : null,
     onmouseenter: () => { one.isHeld = true; }, onmouseleave: () => release(one),
     onfocusin: () => { one.isHeld = true; }, onfocusout: () => release(one) },
     el("span", null, one.sentence),
     one.undo && el("button", { type: "button", "data-action": "undo", onclick: () => undo(one) }, text("base.undo")),
-    el("button", { type: "button", class: "plain", "aria-label": text("base.close"), onclick: () => dismiss(one) }, icon("failed")))));
+    el("button", { type: "button", class: "plain", "aria-label": text("base.close"), onclick: () => dismiss(one) },
+      icon("failed"))))));
 }
 function release(one) {
   one.isHeld = false;

@@ -59,7 +59,7 @@ extension Handlers {
             retries: RetryAPI(state: state, workers: workers, outbox: outbox, admission: admission),
             diagnoses: DiagnosisAPI(state: state, admission: admission),
             keys: KeysAPI(state: state, uses: api.keyUses),
-            series: SeriesAPI(state: state),
+            series: SeriesAPI(state: state, metrics: metrics),
             dashboard: DashboardAPI(
                 state: state,
                 access: api.dashboard,

@@ -196,6 +196,7 @@ struct SchemaTests {
             """,
             "UPDATE deliveries SET state = ?2, changed = 3 WHERE id = ?1 AND state = 0",
             "UPDATE deliveries SET flow = 2, due = 5, step = 1, mark = 7 WHERE id = 1 AND state = 0",
+            "UPDATE deliveries SET state = ?3, changed = ?4 WHERE id >= ?1 AND id < ?2 AND state = 0",
             "DELETE FROM deliveries WHERE id >= 1 AND id < 5",
         ]
     )

@@ -29,6 +29,7 @@ final class StoreCore: Sendable {
     let disk: DiskGuard
     let timer: WakeTimer
     let status: StoreStatus
+    let subjects = SubjectMemory()
     private let waitingCount: Atomic<Int>
     private let ids: Mutex<(allocator: NotificationIDAllocator, highest: Int64)>
 

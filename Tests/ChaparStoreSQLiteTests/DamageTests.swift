@@ -123,6 +123,10 @@ struct DamageTests {
                 "DELETE FROM grdb_migrations WHERE identifier = '19 series'",
                 "its list of steps (grdb_migrations) lacks 19 series"
             ),
+            (
+                "DELETE FROM grdb_migrations WHERE identifier = '20 dead ends'",
+                "its list of steps (grdb_migrations) lacks 20 dead ends"
+            ),
             ("DROP TABLE series", "the table series is missing"),
             (
                 "UPDATE grdb_migrations SET identifier = '6 arrivals%5 op' WHERE identifier = '6 arrivals'",

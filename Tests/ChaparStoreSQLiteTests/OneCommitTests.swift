@@ -42,6 +42,40 @@ struct OneCommitTests {
         }
     }
 
+    @Test("Results without logs end what they are about, in any order, and each once")
+    func runs() async throws {
+        try await Self.with { store, time in
+            let told = Mutex(StoreChange())
+            store.core.observers.add { change in
+                told.withLock { told in
+                    told.ended.merge(change.ended) { $0 + $1 }
+                    told.ignored += change.ignored
+                }
+            }
+            let first = try await store.accept(time, recipients: 9).rawValue
+            let claimed = try await store.claimNow().sorted { $0.id < $1.id }
+            func plain(_ place: Int, _ state: DeliveryState = .acceptedByPlatform) -> Resolution {
+                Resolution(of: claimed[place], .end(state))
+            }
+            var logged = plain(5)
+            logged.attempt = Array("{}".utf8)
+            try await store.record([
+                plain(3), plain(1), plain(2), plain(3), plain(6), plain(4), plain(7, .failed), plain(8, .failed),
+                logged,
+            ])
+            let rows = try await store.read { db in
+                try String.fetchAll(
+                    db,
+                    sql: "SELECT id - \(first) || ':' || state || ':' || attempts FROM deliveries ORDER BY id"
+                )
+            }
+            #expect(rows == ["0:0:0", "1:1:0", "2:1:0", "3:1:0", "4:1:0", "5:1:1", "6:1:0", "7:4:0", "8:4:0"])
+            let change = told.withLock { $0 }
+            #expect(change.ended == [.acceptedByPlatform: 6, .failed: 2] && change.ignored == 1)
+            #expect(try await store.look { $0.claims.count } == 1, "the others have no owner any more")
+        }
+    }
+
     @Test("Claims of two workers that are served by turns are listed once each")
     func claimsByTurns() async throws {
         try await TemporaryFolder.use { folder in

@@ -25,6 +25,38 @@ struct RowPaddingTests {
     @Test("An attempt log that is too long takes all of the padding", arguments: [176, 200, 10_000])
     func tooLong(attemptLog: Int) { #expect((RowPadding.left(beside: attemptLog) ?? 0) <= 1) }
 
+    @Test("A campaign that keeps failures only has rows without padding, and the logs of its failures")
+    func campaigns() async throws {
+        try await TemporaryFolder.use { folder in
+            let time = ManualTime()
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"), time: time)
+            for keepsAll in [false, true, false] {
+                var part = store.sample(time, recipients: 2)
+                part.record.partOf = CampaignPart(campaign: 1, first: 0, keepsAll: keepsAll)
+                _ = try await store.enqueue(EnqueueBatch([part]))
+            }
+            try await store.accept(time, recipients: 2)
+            let sizes = try await store.read { db in
+                let sql = "SELECT coalesce(length(padding), 0) FROM deliveries ORDER BY id"
+                return try Int.fetchAll(db, sql: sql)
+            }
+            #expect(sizes == [0, 0, 176, 176, 0, 0, 176, 176])
+            let claimed = try await store.claimNow().sorted { $0.id < $1.id }
+            let (accepted, failed) = (claimed[0], claimed[1])
+            let attempt = Array(#"{"outcome":"refused"}"#.utf8)
+            try await store.record([
+                Resolution(of: accepted, .end(.acceptedByPlatform)),
+                Resolution(of: failed, .end(.failed), attempt: attempt),
+            ])
+            let logs = try await store.read { db in
+                let sql = "SELECT coalesce(attempt_log, '') FROM deliveries ORDER BY id LIMIT 3"
+                return try String.fetchAll(db, sql: sql)
+            }
+            #expect(logs == ["", #"{"outcome":"refused"}"#, ""])
+            await store.close()
+        }
+    }
+
     @Test("A delivery handed over at once is not in the index of waiting ones, and is after a crash")
     func index() async throws {
         try await TemporaryFolder.use { folder in

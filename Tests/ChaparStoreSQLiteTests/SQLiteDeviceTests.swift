@@ -91,6 +91,54 @@ struct SQLiteDeviceTests {
         }
     }
 
+    @Test("What the window of a campaign has read is not read again at the send, unless it has changed")
+    func windowIsKept() async throws {
+        try await TemporaryFolder.use { folder in
+            let store = try SQLiteStore(SQLiteStoreOptions(path: folder + "/store.db"))
+            let devices = (0..<3).map { number in
+                let token = DeviceToken("t\(number)", service: .iOSAPNs)
+                let registered = RegisteredToken(token, registeredAt: .now)
+                return Device(id: "d\(number)", tokens: [registered], tags: ["x"], createdAt: .now)
+            }
+            _ = try await store.put(devices)
+            let audience = Audience(app: .default, rule: .tag("x"), services: ["ios-apns"], moment: 0)
+            var plan = try await store.plan(audience)
+            _ = try await store.window(plan, after: 0, through: 3, limit: 10)
+            #expect(store.core.subjects.count == 0, "a count needs nothing again")
+            plan.isForSends = true
+            let window = try await store.window(plan, after: 0, through: 3, limit: 10)
+            #expect(store.core.subjects.count == 3)
+            #expect(try await store.subjects(["d0"])["d0"] == window.devices.first)
+            #expect(store.core.subjects.count == 2, "it is handed out once")
+            _ = try await store.patch("d1") { $0.tags = [] }
+            #expect(store.core.subjects.count == 1)
+            #expect(try await store.subjects(["d1"])["d1"]?.device.tags == [])
+            _ = try await store.quarantine(tombstonesOf: "ios", since: .distantPast)
+            #expect(store.core.subjects.count == 0, "it may have been any device")
+            await store.close()
+        }
+    }
+
+    @Test("What a window has read before a change is committed is not kept after it")
+    func readBeforeAChange() {
+        let memory = SubjectMemory()
+        let subject = AudienceSubject(number: 7, device: Device(id: "a", createdAt: .now))
+        let mark = memory.mark
+        var changed = ChangedDevices()
+        changed.note(9)
+        memory.forget(changed)
+        memory.keep([subject], readAfter: mark)
+        #expect(memory.count == 0)
+        memory.keep([subject], readAfter: memory.mark)
+        #expect(memory.count == 1)
+        let many = (0..<SubjectMemory.most).map {
+            AudienceSubject(number: Int64($0), device: Device(id: "d\($0)", createdAt: .now))
+        }
+        memory.keep(many, readAfter: memory.mark)
+        #expect(memory.count == SubjectMemory.most, "a bound")
+        #expect(memory.take(["a", "d1"]).keys.sorted() == ["d1"])
+    }
+
     @Test("A device that cannot be stored fails alone: what was handed in with it is committed")
     func failsAlone() async throws {
         try await TemporaryFolder.use { folder in

@@ -154,6 +154,7 @@ struct SchemaTests {
             SELECT changed, id, coalesce(head, id) FROM deliveries INDEXED BY ended
             WHERE state > 0 AND (changed, id) > (1, 2) AND changed < 3 ORDER BY changed, id LIMIT 4
             """,
+            "SELECT id FROM deliveries INDEXED BY dead_ends WHERE \(Schema.isDead) AND id < 9 AND id >= 3 ORDER BY id DESC LIMIT 5",
             "SELECT number FROM devices WHERE id = 'a'",
             "SELECT number FROM devices WHERE user = 'a' AND number > 1 ORDER BY number LIMIT 5",
             """
@@ -184,5 +185,31 @@ struct SchemaTests {
             try Row.fetchAll(db, sql: "EXPLAIN QUERY PLAN " + sql).map { $0["detail"] as String }
         }
         #expect(plan.allSatisfy { $0.hasPrefix("SEARCH") }, "\(plan)")
+    }
+
+    @Test(
+        "Writing a delivery makes no temporary table",
+        arguments: [
+            """
+            INSERT INTO deliveries (id, state, flow, due, expires, step, attempts, replay, mark, changed, recipient, plan)
+            VALUES (1, 0, 1, 2, 3, 0, 0, 0, 0, 2, 'device:a', 0)
+            """,
+            "UPDATE deliveries SET state = ?2, changed = 3 WHERE id = ?1 AND state = 0",
+            "UPDATE deliveries SET flow = 2, due = 5, step = 1, mark = 7 WHERE id = 1 AND state = 0",
+            "UPDATE deliveries SET state = ?3, changed = ?4 WHERE id >= ?1 AND id < ?2 AND state = 0",
+            "DELETE FROM deliveries WHERE id >= 1 AND id < 5",
+        ]
+    )
+    func programs(sql: String) throws {
+        let queue = try DatabaseQueue()
+        try Schema.migrator.migrate(queue)
+        let steps = try queue.write { db in
+            let rows = try db.statement("EXPLAIN " + sql)
+            var steps: [String] = []
+            while try rows.next() { steps.append(try rows.text(1)) }
+            return steps
+        }
+        #expect(steps.contains("OpenWrite"))
+        #expect(!steps.contains("OpenEphemeral"), "\(steps)")
     }
 }

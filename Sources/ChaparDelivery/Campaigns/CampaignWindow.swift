@@ -33,6 +33,7 @@ struct CampaignWindow {
         cursor = campaign.cursor
         let pass = Int(clamping: campaign.pass)
         var plan = plan
+        plan.isForSends = true
         plan.wave = campaign.pace.waves.isEmpty ? nil : campaign.pace.buckets(ofPass: pass)
         var candidates = 0
         while devices.count < most, cursor < bound, candidates < Self.mostCandidates, !Task.isCancelled {

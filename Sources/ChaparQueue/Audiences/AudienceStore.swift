@@ -57,6 +57,10 @@ package struct AudiencePlan: Sendable, Hashable {
     ///
     /// A device outside them is in no window, and not among those that are skipped.
     package var wave: Range<Int64>?
+    /// Whether the devices that are found are asked for again soon, right before messages are sent to them.
+    ///
+    /// A store may keep them in memory until then (``AudienceStore/subjects(_:)``).
+    package var isForSends = false
 
     /// Makes a plan.
     package init(_ audience: Audience, sources: [Source]?, candidates: Int64? = nil) {
@@ -106,7 +110,8 @@ package protocol AudienceStore: Sendable {
 
     /// Returns the devices with these ids as audiences see them now, by id; those that do not exist are missing.
     ///
-    /// For the look before a send (``Audience/verdict(_:)``).
+    /// For the look before a send (``Audience/verdict(_:)``). A change whose call has returned is always seen, also
+    /// where the store has kept what a window read (``AudiencePlan/isForSends``).
     func subjects(_ ids: [String]) async throws(StoreError) -> [String: AudienceSubject]
 
     // MARK: Labels

@@ -39,20 +39,25 @@ extension SQLiteStore: AudienceStore {
     ) async throws(StoreError) -> AudienceWindow {
         guard start < end else { return AudienceWindow(cursor: end) }
         let search = WindowSearch(plan)
-        return try await scan { db in
+        let mark = core.subjects.mark
+        let window = try await scan { db in
             guard let connection = db.sqliteConnection else { throw StoreError.closed }
             let candidates = try search.candidates(connection, after: start, through: end, limit: limit)
             return plan.evaluate(candidates, limit: limit, through: end)
         }
+        if plan.isForSends { core.subjects.keep(window.devices, readAfter: mark) }
+        return window
     }
 
-    /// Returns devices as audiences see them.
+    /// Returns devices as audiences see them: from memory those that a window has read and that have not changed since.
     package func subjects(_ ids: [String]) async throws(StoreError) -> [String: AudienceSubject] {
-        guard !ids.isEmpty else { return [:] }
+        let known = core.subjects.take(ids)
+        let missing = known.isEmpty ? ids : ids.filter { known[$0] == nil }
+        guard !missing.isEmpty else { return known }
         return try await readLabels { (connection) throws(StoreError) in
             let reader = try SubjectReader(connection)
-            var found: [String: AudienceSubject] = [:]
-            for id in ids { if let subject = try reader.subject(id) { found[id] = subject } }
+            var found = known
+            for id in missing { if let subject = try reader.subject(id) { found[id] = subject } }
             return found
         }
     }

@@ -45,8 +45,8 @@ struct PendingChanges {
     /// The number of codes of states, of which the highest is 7 (``DeliveryState/code``).
     private static let states = 8
 
-    /// Counts a delivery that ended.
-    mutating func end(_ state: DeliveryState) { ends[Int(state.code)] += 1 }
+    /// Counts deliveries that ended.
+    mutating func end(_ state: DeliveryState, count: Int = 1) { ends[Int(state.code)] += count }
 
     /// Whether a transaction has begun.
     var isOpen = false

@@ -25,6 +25,8 @@ final class RowWriter {
     /// The values that are bound to the statement that inserts notifications.
     private var boundCaller: String?
     private var boundCollapse: String?
+    /// Whether the rows that come next have padding.
+    private var hasPadding = true
     /// The staged deliveries of the transaction, in the form in which they are written.
     @exclusivity(unchecked) private var stagedBytes: [UInt8] = []
 
@@ -46,6 +48,15 @@ final class RowWriter {
     func setRecord(_ record: NotificationRecord) {
         recordBytes.removeAll(keepingCapacity: true)
         record.encode(to: &recordBytes)
+        let isLogged = record.partOf?.keepsAll ?? true
+        if isLogged != hasPadding { setPadding(isLogged) }
+    }
+
+    /// Gives the rows that come next padding, or none: most rows of a campaign that keeps failures only never get an
+    /// attempt log.
+    private func setPadding(_ isThere: Bool) {
+        sql.bindPadding(isThere)
+        hasPadding = isThere
     }
 
     /// Binds the shared columns of the head that comes next; those that stay the same for many notifications only when
@@ -244,7 +255,12 @@ private struct RowWriterStatements {
         )
         insertStagedRows = try SQLStatement(connection, "INSERT INTO arrivals (number, packed) VALUES (?1, ?2)")
         deleteStagedRows = try SQLStatement(connection, "DELETE FROM arrivals WHERE number = ?1")
-        insertHead.bind(15, emptyBytes: RowPadding.initial)
-        insertChild.bind(11, emptyBytes: RowPadding.initial)
+        bindPadding(true)
+    }
+
+    func bindPadding(_ isThere: Bool) {
+        for (statement, place) in [(insertHead, Int32(15)), (insertChild, 11)] {
+            if isThere { statement.bind(place, emptyBytes: RowPadding.initial) } else { statement.bindNull(place) }
+        }
     }
 }

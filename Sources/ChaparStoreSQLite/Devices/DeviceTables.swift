@@ -93,7 +93,7 @@ final class DeviceTables {
         _ body: (DeviceTables) throws(StoreError) -> Value
     ) throws(StoreError) -> (value: Value, changes: [OutboxChange.Content]) {
         changes = isCollecting ? [] : nil
-        labels.forgetCounts()
+        labels.begin()
         defer { changes = nil }
         let value = try body(self)
         try labels.writeCounts()
@@ -160,7 +160,7 @@ final class DeviceTables {
     func delete(_ id: String) throws(StoreError) -> Bool {
         guard let (number, device) = try reader.device(id) else { return false }
         try write(tags: [], instead: device.tags, of: number, device.app)
-        try labels.forget(number, device)
+        try labels.forget(number, device)  // This notes the change, too.
         removeTokens.bind(1, number)
         try removeTokens.run()
         remove.bind(1, number)
@@ -192,6 +192,7 @@ final class DeviceTables {
         var new = device.roundedToMilliseconds
         new.createdAt = old.createdAt
         let formerOwners = try assignTokens(of: &new, number: number, before: old.tokens)
+        labels.note(number)
         bind(new, to: update)
         try update.run()
         try write(tags: new.tags, instead: old.tags, of: number, new.app)
@@ -268,12 +269,14 @@ final class DeviceTables {
     }
 
     private func remove(_ slot: TokenSlot, of number: Int64) throws(StoreError) {
+        labels.note(number)
         removeToken.bind(1, number)
         removeToken.bind(2, slot.description)
         try removeToken.run()
     }
 
     private func save(_ token: RegisteredToken, of number: Int64) throws(StoreError) {
+        labels.note(number)
         saveToken.bind(1, number)
         saveToken.bind(2, token.slot.description)
         saveToken.bind(3, token.token.value)
@@ -349,6 +352,7 @@ final class DeviceTables {
 
     /// Removes the refusals of up to `limit` tokens.
     func forgetRefusals(limit: Int) throws(StoreError) -> Int {
+        labels.noteAll()
         forgetRefusals.bind(1, limit)
         return try forgetRefusals.run()
     }
@@ -370,6 +374,7 @@ final class DeviceTables {
 
     /// Quarantines tokens that a backend has marked invalid since a moment.
     func quarantine(tombstonesOf backend: String, since moment: Int64) throws(StoreError) -> Int {
+        labels.noteAll()
         quarantineSince.bind(1, backend)
         quarantineSince.bind(2, moment)
         return try quarantineSince.run()
@@ -381,6 +386,7 @@ final class DeviceTables {
         for owner in try quarantined(of: backend, limit: limit) {
             guard var tombstone = owner.token.tombstone else { continue }
             let old = try before(owner.id)
+            labels.note(owner.number)
             setReleased.bind(1, owner.number)
             setReleased.bind(2, owner.token.slot.description)
             try setReleased.run()

@@ -25,7 +25,13 @@ final class DeviceWriter {
         outbox moment: Date?,
         _ body: (DeviceTables) throws(StoreError) -> Value
     ) throws(StoreError) -> Value {
-        let (value, changes) = try tables().collecting(moment != nil, body)
+        let tables = try tables()
+        let (value, changes) = try tables.collecting(moment != nil, body)
+        let changed = tables.labels.changed
+        if !changed.isEmpty {
+            // Before the caller's own answer.
+            transaction.pending.answers.append { [core = transaction.core] in core.subjects.forget(changed) }
+        }
         if let moment { try outbox.keep(changes, at: moment) }
         return value
     }

@@ -8,6 +8,8 @@ import ChaparQueue
 /// labels and many devices.
 final class LabelTables {
     private var deltas = LabelDeltas()
+    /// The devices that the call changes, here or in ``DeviceTables``.
+    private(set) var changed = ChangedDevices()
     private let copyLabels: SQLStatement
     private let removeInherited: SQLStatement
     private let removeOfDevice: SQLStatement
@@ -56,8 +58,19 @@ final class LabelTables {
     /// Adds to the count of a label.
     func count(_ number: Int64, _ label: String, in app: AppName) { deltas.add(number, label, in: app) }
 
-    /// Begins a call without counts: those of a call that failed are not written.
-    func forgetCounts() { deltas = LabelDeltas() }
+    /// Begins a call without counts and changes: those of a call that failed are not written.
+    func begin() {
+        forgetCounts()
+        changed = ChangedDevices()
+    }
+
+    private func forgetCounts() { deltas = LabelDeltas() }
+
+    /// Notes that a device changes.
+    func note(_ number: Int64) { changed.note(number) }
+
+    /// Notes that any device may change.
+    func noteAll() { changed.isAll = true }
 
     /// Writes the counts of the call.
     func writeCounts() throws(StoreError) {
@@ -78,6 +91,7 @@ final class LabelTables {
 
     /// Gives a device the labels of its user.
     func inherit(_ number: Int64, from user: String, _ app: AppName) throws(StoreError) {
+        note(number)
         copyLabels.bind(1, number)
         copyLabels.bind(2, user)
         for label in try labels(copyLabels) { count(1, label, in: app) }
@@ -85,12 +99,14 @@ final class LabelTables {
 
     /// Takes the labels of its user from a device.
     func disinherit(_ number: Int64, _ app: AppName) throws(StoreError) {
+        note(number)
         removeInherited.bind(1, number)
         for label in try labels(removeInherited) { count(-1, label, in: app) }
     }
 
     /// Removes every label of a device.
     func forget(_ number: Int64, _ device: Device) throws(StoreError) {
+        note(number)
         removeOfDevice.bind(1, number)
         for label in try labels(removeOfDevice) { count(-1, label, in: device.app) }
     }
@@ -139,6 +155,7 @@ final class LabelTables {
     }
 
     private func set(_ label: String, of number: Int64, _ isThere: Bool, _ app: AppName) throws(StoreError) {
+        note(number)
         let statement = isThere ? insertOfDevice : deleteOfDevice
         statement.bind(1, label)
         statement.bind(2, number)

@@ -178,8 +178,8 @@ enum SearchCandidates {
             """
             SELECT id FROM (
                 SELECT * FROM (
-                    SELECT id FROM deliveries INDEXED BY dead WHERE state IN (4, 5, 7) AND id < ?1 AND id >= ?2
-                    ORDER BY id DESC LIMIT ?3
+                    SELECT id FROM deliveries INDEXED BY dead_ends
+                    WHERE \(Schema.isDead) AND id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT ?3
                 ) UNION SELECT * FROM (
                     SELECT id FROM search_ends WHERE id < ?1 AND id >= ?2 ORDER BY id DESC LIMIT ?3
                 )

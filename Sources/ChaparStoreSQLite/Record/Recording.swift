@@ -35,9 +35,37 @@ final class Recording {
     func record(_ resolutions: [Resolution], _ event: EndEvent, _ reply: Reply<Void>) throws(StoreError) {
         try resolutions.withUnsafeBufferPointer { (all) throws(StoreError) in
             guard let first = all.baseAddress else { return }
-            for index in all.indices { try record(first + index, event) }  // Without copies.
+            var ends: [(id: Int64, state: DeliveryState)] = []
+            for index in all.indices {  // Without copies.
+                if let (entry, state) = plainEnd(first + index) {
+                    ends.append((entry.id, state))
+                    endings.finish(entry, true)
+                } else {
+                    // It may be another result of one of them.
+                    if !ends.isEmpty { try endings.end(&ends) }
+                    try record(first + index, event)
+                }
+            }
+            if !ends.isEmpty { try endings.end(&ends) }
         }
         transaction.pending.answers.append { reply.succeed(()) }
+    }
+
+    /// Returns the claim and the final state of a result that leaves nothing else in the delivery's row; nil for any
+    /// other.
+    ///
+    /// Most deliveries of a campaign that keeps failures only end so.
+    private func plainEnd(_ pointer: UnsafePointer<Resolution>) -> (Entry, DeliveryState)? {
+        guard pointer.pointee.attempt == nil, pointer.pointee.event == nil, pointer.pointee.receipt == nil,
+            let entry = queueIndex.claims[pointer.pointee.delivery], entry.stagedRow == nil,
+            pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true,
+            case .end(let state) = RecordRules.decide(
+                pointer.pointee.transition,
+                mayHaveBeenSent: pointer.pointee.mayHaveBeenSent,
+                entry.facts(.claimed)
+            )
+        else { return nil }
+        return (entry, state)
     }
 
     private func record(_ pointer: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {

@@ -11,8 +11,8 @@ extension Schema {
     ///
     /// * `search_keys`: for each key of a delivery a ``ChaparQueue/SearchKey/hash``. `bucket` and `place` are the
     ///   delivery's number (``SearchBucket``): new rows go to the last bucket only, whose pages stay in the cache.
-    /// * `search_ends`: archived deliveries that ended as failed, expired or unknown; the index `dead` has those with a
-    ///   row.
+    /// * `search_ends`: archived deliveries that ended as failed, expired or unknown; the index `dead`, later
+    ///   `dead_ends`, has those with a row.
     /// * `handled`: bad ends that a person has handled, or that were sent again.
     private static let search = """
         CREATE TABLE search_keys (
@@ -22,6 +22,18 @@ extension Schema {
         CREATE TABLE handled (id INTEGER PRIMARY KEY, acknowledged INTEGER NOT NULL, resent INTEGER NOT NULL) STRICT;
         CREATE INDEX dead ON deliveries (id) WHERE state IN (4, 5, 7);
         """
+
+    /// The index of deliveries that ended as failed, expired or unknown, with a condition that costs less.
+    ///
+    /// SQLite 3.40 makes a temporary table of `IN (4, 5, 7)` in each insert, and two in each update, of a delivery: a
+    /// third of their time.
+    static let deadEnds = """
+        DROP INDEX dead;
+        CREATE INDEX dead_ends ON deliveries (id) WHERE \(isDead);
+        """
+
+    /// The condition of `dead_ends`, which a search must have in this form to use the index.
+    static let isDead = "(state = 4 OR state = 5 OR state = 7)"
 
     /// Adds the tables, and notes from which number on they are complete: nothing is added for older deliveries.
     static func addSearch(_ db: Database) throws {

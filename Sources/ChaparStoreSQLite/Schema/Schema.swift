@@ -27,6 +27,7 @@ enum Schema {
         migrator.registerMigration(webhooksStep) { try $0.execute(sql: webhooks) }
         migrator.registerMigration("18 campaigns") { try $0.execute(sql: campaigns) }
         migrator.registerMigration("19 series") { try $0.execute(sql: series) }
+        migrator.registerMigration("20 dead ends") { try $0.execute(sql: deadEnds) }
         return migrator
     }
 

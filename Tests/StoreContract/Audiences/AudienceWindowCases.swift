@@ -53,6 +53,9 @@ extension AudienceStoreConformance {
             try expect(Set(ids).isSuperset(of: (1..<39).map { "device-\($0)" }), "those that stayed came")
             try expect(ids.contains { $0.hasPrefix("late") }, is: false, "one that was registered during the walk came")
         },
+        AudienceStoreConformanceCase("A device that a window has read is seen with each change since") { store in
+            for (name, change) in AudienceChange.all { try await AudienceChange.check(name, change, store) }
+        },
         AudienceStoreConformanceCase("A device keeps its number through changes, and gets a new one after a deletion") {
             store in
             try await store.put(.sample("a"))
@@ -68,5 +71,59 @@ extension AudienceStoreConformance {
             let empty = try await store.window(store.plan(.sample(.everyone)), after: last, through: last, limit: 5)
             try expect(empty.isOver && empty.devices.isEmpty, "an empty range is over")
         },
+    ]
+}
+
+/// A change of the device `a` of the user `ali`, whose next look must show it.
+private struct AudienceChange {
+    typealias Change = @Sendable (AudienceStoreConformance.Store) async throws -> Void
+
+    static func check(_ name: String, _ change: Change, _ store: AudienceStoreConformance.Store) async throws {
+        for id in ["a", "b", "c"] { _ = try await store.delete(id) }
+        try await store.put(.sample("a", user: "ali", tags: ["news"]))
+        try await store.put(.sample("b", user: "sara", tags: ["news"]))
+        try await store.label("ali", AudienceLabel.userTag("gold"))
+        var plan = try await store.plan(.sample(.tag("news")))
+        plan.isForSends = true
+        let end = try await store.lastDeviceNumber()
+        let window = try await store.window(plan, after: 0, through: end, limit: 100)
+        try expect(window.devices.map(\.device.id), is: ["a", "b"], "what the window has before \(name)")
+        try await change(store)
+        let seen = try await store.subjects(["a", "b"])
+        try expect(seen["a"] != window.devices[0], "\(name) is seen")
+        // What a store kept was handed out.
+        try expect(try await store.subjects(["a", "b"]), is: seen, "what is read anew after \(name)")
+    }
+
+    static let all: [(String, Change)] = [
+        ("a new tag", { store in _ = try await store.patch("a") { $0.tags = ["news", "x"] } }),
+        ("a log-out", { store in _ = try await store.patch("a") { $0.user = nil } }),
+        ("a deletion", { store in _ = try await store.delete("a") }),
+        (
+            "a registration anew",
+            { store in try await store.put(.sample("a", user: "ali", tokens: [.sample("z", at: 9)])) }
+        ),
+        (
+            "a token that another device takes",
+            { store in try await store.put(.sample("c", tokens: [.sample("a", at: 9)])) }
+        ),
+        ("a token that is removed", { store in try await store.remove([.sample("a")], in: .default) }),
+        ("a dead token", { store in _ = try await store.invalidate([.sample("a", asOf: 5)]) }),
+        (
+            "a tag of the user",
+            { store in try await store.label("ali", AudienceLabel.userTag("silver")) }
+        ),
+        (
+            "a tag that the user loses",
+            { store in
+                _ = try await store.relabel([LabelChange(.user("ali"), removed: [AudienceLabel.userTag("gold")])])
+            }
+        ),
+        (
+            "a suspension",
+            { store in
+                _ = try await store.relabel([LabelChange(.device("a"), added: [AudienceLabel.standing(.suspended)])])
+            }
+        ),
     ]
 }

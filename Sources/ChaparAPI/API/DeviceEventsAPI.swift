@@ -374,11 +374,14 @@ package final class DeviceEventsAPI: Sendable {
                 return EventJSON.received(delivery, changesState: true, backend: sender, logEntry: logEntry, at: now)
             }
         }
+        let results: [ReceiptResult]
         do throws(StoreError) {
-            return try await endpoint.state.record(entries).map(\.delivery)
+            results = try await endpoint.state.record(entries)
         } catch {
             throw Problem(error)
         }
+        if results.contains(.early) { throw .reportedEarly }
+        return results.map(\.delivery)
     }
 
     /// Makes the outbox entries of an event; returns them and the number of those that were reported before.

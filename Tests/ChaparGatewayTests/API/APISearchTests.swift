@@ -115,13 +115,14 @@ struct APISearchTests {
         let refused = try await Self.send(harness)
         let other = try await harness.store.claim(backend: "ios", limit: 1, wait: .zero)
         try await harness.store.record(other.map { Resolution(of: $0, later, attempt: Array(Self.refused.utf8)) })
+        let since = "since=2020-01-01T00:00:00Z"
         for (reason, wanted) in [("awaits_report", [id]), ("InvalidProviderToken", [refused]), ("delivered", [])] {
-            let reply = try await harness.send(.get, "/v1/deliveries?reason=\(reason)")
+            let reply = try await harness.send(.get, "/v1/deliveries?reason=\(reason)&\(since)")
             #expect(Self.ids(reply, "notification") == wanted, "\(reason): \(reply.text)")
-            let notifications = try await harness.send(.get, "/v1/notifications?reason=\(reason)")
+            let notifications = try await harness.send(.get, "/v1/notifications?reason=\(reason)&\(since)")
             #expect(Self.ids(notifications) == wanted, "\(reason): \(notifications.text)")
         }
-        let counts = try await harness.send(.get, "/v1/deliveries/counts?state=retrying&by=reason")
+        let counts = try await harness.send(.get, "/v1/deliveries/counts?state=retrying&by=reason&\(since)")
         let reasons = (counts.json["items"]?.arrayValue ?? []).compactMap { $0["reason"]?.stringValue }
         #expect(reasons.sorted() == ["InvalidProviderToken", "awaits_report"], "\(counts.text)")
         let explained = counts.json["items"]?.arrayValue?.first { $0["reason"] == "awaits_report" }

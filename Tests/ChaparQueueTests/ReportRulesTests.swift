@@ -78,7 +78,7 @@ struct ReportRulesTests {
             (2, taken, true, true, "x", .ignore),
             (2, taken, false, true, "", .end(.delivered)), (0, "", true, false, "", .early),
             (0, "", true, false, "x", .ignore), (0, "", false, true, "b", .early), (0, "", false, false, "", .ignore),
-            (2, "\(taken),\(failure)", false, true, "", .early),
+            (2, "\(taken),\(failure)", false, true, "", .early), (2, taken, false, true, "c", .ignore),
         ] as [(Int, String, Bool, Bool, String, ReportDecision)]
     )
     func early(step: Int, log: String, claimed: Bool, sent: Bool, backend: String, wanted: ReportDecision) {

@@ -321,7 +321,9 @@ package final class DeviceEventsAPI: Sendable {
             }
             for delivery in page
             where Self.isFor(device, delivery.recipient) && caller.mayUse(backend: delivery.backend) {
-                found.append(Address(ReceiptAddress(delivery: delivery.id, backend: delivery.backend)))
+                // While it waits for a report, the backend is the one that would take over.
+                let reporter = delivery.state.isFinal ? delivery.backend : "app"
+                found.append(Address(ReceiptAddress(delivery: delivery.id), reporter: reporter))
             }
             guard page.count == 500, found.isEmpty else { break }
             seen += page.count

@@ -46,7 +46,9 @@ package enum ReportRules {
         else {
             let isMeant =
                 address.delivery != nil && (address.backend.isEmpty || plan.backends.contains(address.backend))
-            return isMeant && (isClaimed || mayHaveBeenSent) ? .early : .ignore
+            // One that waits for a report of another backend only will not be this one's later.
+            let isOpen = isClaimed || mayHaveBeenSent && !AttemptLog.isAccepted(log)
+            return isMeant && isOpen ? .early : .ignore
         }
         if isClaimed { return .early }
         if let state = receipt.state, escalation.isEnded(by: state) { return .end(state) }

@@ -1,6 +1,7 @@
 import ChaparComposition
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Foundation
 import HTTPTypes
@@ -41,7 +42,8 @@ struct EarlyReportsTests {
 
     init() {
         var backend = StubBackend.android
-        (backend.receipts, backend.clicks) = (Reader(), Reader())
+        backend.receipts = Reader()
+        backend.clicks = Reader()
         harness = APIHarness(backends: [.ios, backend]) { $0.receipts[.default] = .init() }
     }
 
@@ -64,6 +66,24 @@ struct EarlyReportsTests {
         )
         _ = try await harness.store.enqueue(EnqueueBatch([new]))
         return new.id
+    }
+
+    /// Registers the phone that gets it.
+    private func register() async throws {
+        var device = Device(id: "phone", createdAt: harness.time.now)
+        device.tokens = [RegisteredToken(DeviceToken("t", service: .androidFirebase), registeredAt: device.createdAt)]
+        _ = try await harness.devices.put([device])
+    }
+
+    /// Lets android take it, so that it waits for a report.
+    private func hold() async throws {
+        let later = Resolution.Transition.retry(at: harness.time.steady + 120, step: 1)
+        let address = ReceiptAddress(backend: "android", platformID: "P-1", token: "t")
+        try await harness.store.record(
+            try await claim("android").map {
+                Resolution(of: $0, later, attempt: Self.accepted, mayHaveBeenSent: true, receipt: address)
+            }
+        )
     }
 
     private func claim(_ backend: String) async throws -> [ClaimedDelivery] {
@@ -101,17 +121,9 @@ struct EarlyReportsTests {
 
     @Test("while another backend takes over are asked to come again, and count then", arguments: Way.allCases)
     func takeOver(way: Way) async throws {
-        var device = Device(id: "phone", createdAt: harness.time.now)
-        device.tokens = [RegisteredToken(DeviceToken("t", service: .androidFirebase), registeredAt: device.createdAt)]
-        _ = try await harness.devices.put([device])
+        try await register()
         let id = try await accept(at: 1)
-        let later = Resolution.Transition.retry(at: harness.time.steady + 120, step: 1)
-        let address = ReceiptAddress(backend: "android", platformID: "P-1", token: "t")
-        try await harness.store.record(
-            try await claim("android").map {
-                Resolution(of: $0, later, attempt: Self.accepted, mayHaveBeenSent: true, receipt: address)
-            }
-        )
+        try await hold()
         harness.time.advance(by: .seconds(121))
         let claimed = try await claim("ios")
         #expect(claimed.count == 1)
@@ -125,6 +137,18 @@ struct EarlyReportsTests {
         let reply = try await report(way, id)
         #expect((200..<300).contains(reply.status), "\(reply.text)")
         #expect(try await harness.store.notification(id)?.counts == [.delivered: 1])
+    }
+
+    @Test("while nothing has taken over yet end the wait, whichever way they come", arguments: Way.allCases)
+    func waiting(way: Way) async throws {
+        try await register()
+        let id = try await accept(at: 1)
+        try await hold()
+        let reply = try await report(way, id)
+        #expect((200..<300).contains(reply.status), "\(reply.text)")
+        #expect(try await harness.store.notification(id)?.counts == [.delivered: 1])
+        harness.time.advance(by: .seconds(121))
+        #expect(try await claim("ios").isEmpty)
     }
 
     @Test("of an app, while a message that may have arrived waits for its next attempt, come again too")

@@ -47,6 +47,18 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
+        // The RuStore backend, likewise.
+        .executableTarget(
+            name: "rustore-bench",
+            dependencies: [
+                "BenchSupport",
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparHTTP", package: "chapar"),
+                .product(name: "ChaparRuStore", package: "chapar"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
         // The HMS backend: what a recipient costs in a full batch and alone.
         .executableTarget(
             name: "hms-bench",

@@ -9,9 +9,7 @@ request: requests/s suffer from whatever else the machine does. The goal is 0.9 
 exit code is 1.
 """
 import argparse
-import json
 import statistics
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -19,17 +17,6 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "transport"))
 import bench as transport  # noqa: E402
-
-ANSWER = '{\n  "name": "projects/courier-demo/messages/0:1767225600123456%31bd1c9631bd1c96"\n}\n'
-
-
-def respond(folder, *more):
-    """Starts a responder and gives its process and port."""
-    port = transport.free_port()
-    server = subprocess.Popen(
-        ["taskset", "-c", transport.SERVER_CPU, f"{folder}/responder", "serve", str(port), f"{folder}/cert.pem",
-         f"{folder}/key.pem", "-T", "900", *more], stdout=subprocess.DEVNULL)
-    return server, port
 
 
 def main():
@@ -47,12 +34,11 @@ def main():
     results = {"apns": [], "fcm": []}
     with tempfile.TemporaryDirectory() as folder:
         transport.make_certificates(folder)
-        transport.run("cc", "-O2", "-o", f"{folder}/responder", str(HERE.parent / "fixtures/responder.c"), "-lnghttp2",
-                      "-lssl", "-lcrypto")
+        transport.make_responder(folder)
         transport.run("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-out",
                       f"{folder}/key.p8")
-        apns, apns_port = respond(folder)
-        fcm, fcm_port = respond(folder, "-b", ANSWER)
+        apns, apns_port = transport.respond(folder)
+        fcm, fcm_port = transport.respond(folder, "-b", transport.FCM_ANSWER)
         shape = [str(options.requests), str(options.senders), str(options.batch)]
         ca = f"{folder}/ca.pem"
         try:

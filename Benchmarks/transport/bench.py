@@ -98,17 +98,31 @@ def build(product):
     return run(*command, "--show-bin-path").strip() + f"/{product}"
 
 
+# What FCM answers to a message.
+FCM_ANSWER = '{\n  "name": "projects/courier-demo/messages/0:1767225600123456%31bd1c9631bd1c96"\n}\n'
+
+
+def make_responder(folder):
+    run("cc", "-O2", "-o", f"{folder}/responder", str(HERE.parent / "fixtures/responder.c"), "-lnghttp2", "-lssl",
+        "-lcrypto")
+
+
+def respond(folder, *more):
+    """Starts a responder and gives its process and port."""
+    port = free_port()
+    server = subprocess.Popen(
+        ["taskset", "-c", SERVER_CPU, f"{folder}/responder", "serve", str(port), f"{folder}/cert.pem",
+         f"{folder}/key.pem", "-T", "900", *more], stdout=subprocess.DEVNULL)
+    return server, port
+
+
 def compare(folder, options, fields, ours):
     """Runs h2load with `fields` and the folder's body.json, and the command that `ours` gives for a port, by turns."""
     make_certificates(folder)
-    run("cc", "-O2", "-o", f"{folder}/responder", str(HERE.parent / "fixtures/responder.c"), "-lnghttp2", "-lssl",
-        "-lcrypto")
-    port = free_port()
+    make_responder(folder)
+    server, port = respond(folder)
     Path(folder, "uris.txt").write_text(
         "".join(f"https://127.0.0.1:{port}/3/device/{n * 2654435761 % 2**32:064x}\n" for n in range(1000)))
-    server = subprocess.Popen(
-        ["taskset", "-c", SERVER_CPU, f"{folder}/responder", "serve", str(port), f"{folder}/cert.pem",
-         f"{folder}/key.pem", "-T", "900"], stdout=subprocess.DEVNULL)
     reference, own = [], []
     try:
         wait_for_port(port)

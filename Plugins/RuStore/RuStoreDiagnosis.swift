@@ -78,6 +78,9 @@ extension RuStoreBackend {
 
     /// Returns where RuStore's errors have their members.
     private func shapeFinding(_ answer: HTTPAnswer) -> Diagnosis {
+        if case .accepted = outcome(on: answer) {
+            return Diagnosis("error shape", .ok, "RuStore answered \(answer.status) without an error: it is not known.")
+        }
         let object = (try? JSONValue(parsing: answer.body))?.objectValue
         let place = object?["error"] != nil ? "inside error" : object == nil ? "nowhere: no JSON" : "at the top"
         let code = object?["code"]?.integerValue.map { ", code \($0)" } ?? ""

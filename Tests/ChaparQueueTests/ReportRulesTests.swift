@@ -70,6 +70,41 @@ struct ReportRulesTests {
         }
     }
 
+    @Test(
+        "A report about a delivery that is claimed, or may have arrived without an answer, has to come again",
+        arguments: [
+            // The step, what is in the log, whether it is claimed and may have been sent, the backend: the decision.
+            (2, taken, true, true, "", .early), (2, taken, true, true, "a", .early),
+            (2, taken, true, true, "x", .ignore),
+            (2, taken, false, true, "", .end(.delivered)), (0, "", true, false, "", .early),
+            (0, "", true, false, "x", .ignore), (0, "", false, true, "b", .early), (0, "", false, false, "", .ignore),
+            (2, "\(taken),\(failure)", false, true, "", .early), (2, taken, false, true, "c", .ignore),
+        ] as [(Int, String, Bool, Bool, String, ReportDecision)]
+    )
+    func early(step: Int, log: String, claimed: Bool, sent: Bool, backend: String, wanted: ReportDecision) {
+        let found = ReportRules.decide(
+            Self.entry(.delivered, ReceiptAddress(delivery: 1, backend: backend)),
+            Self.plan(),
+            step: step,
+            Array(log.utf8),
+            isClaimed: claimed,
+            mayHaveBeenSent: sent
+        )
+        #expect(found == wanted)
+    }
+
+    @Test("A report with the platform's id about a claimed delivery has to come again where a platform took it")
+    func earlyPlatform() {
+        for (log, id, wanted) in [
+            (Self.taken, "P", ReportDecision.early), (Self.taken, "Q", .ignore), ("", "P", .ignore),
+        ] {
+            let address = ReceiptAddress(backend: "a", platformID: id, token: nil)
+            let entry = Self.entry(.delivered, address)
+            let found = ReportRules.decide(entry, Self.plan(), step: 2, Array(log.utf8), isClaimed: true)
+            #expect(found == wanted, "\(log) \(id)")
+        }
+    }
+
     @Test("A withdrawn delivery ends as accepted only when a platform has it")
     func withdrawn() {
         let (taken, failed) = (Array(Self.taken.utf8), Array("\(Self.taken),\(Self.failure)".utf8))

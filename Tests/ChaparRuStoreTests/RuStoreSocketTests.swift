@@ -140,6 +140,18 @@ struct RuStoreSocketTests {
         }
     }
 
+    @Test(
+        "Doctor says nothing of the shape of errors where RuStore takes what it asks with",
+        arguments: RuStoreOptions.Mode.allCases
+    )
+    func doctorWithoutError(mode: RuStoreOptions.Mode) async throws {
+        let transport = ScriptedTransport { _ in .success(HTTPAnswer(status: 200, body: Array("{}".utf8))) }
+        let findings = await (try RuStoreBackend.scripted(transport, mode)).diagnose()
+        #expect(findings.first { $0.check == "project" }?.verdict == .warning, "\(findings)")
+        let shape = try #require(findings.first { $0.check == "error shape" })
+        #expect(shape.finding.contains("not known") && !shape.finding.contains("at the top"), "\(shape)")
+    }
+
     @Test("Doctor warns where a wrong project looks like a token that is gone")
     func doctorWarns() async throws {
         let transport = ScriptedTransport { _ in

@@ -69,8 +69,10 @@ package final class AppReceiptsAPI: Sendable {
             throw .rateLimited(.receiptsPerApp, perSecond: settings.perSecond, wait: wait)
         }
         let result = try await record(report, event, id)
-        recent.note(key, isUnknown: result == .unknown, at: time.steady)
+        // The same report comes again, and counts then.
+        if result != .early { recent.note(key, isUnknown: result == .unknown, at: time.steady) }
         metrics.appReceipt(of: id.app, event: event.rawValue, result)
+        if result == .early { throw .reportedEarly }
     }
 
     /// Decodes an id; returns nil for one that is forged or past its end.
@@ -151,11 +153,12 @@ package final class AppReceiptsAPI: Sendable {
                 delivery = found
             }
             var result = try await record(report, event, delivery)
-            if result == .unknown, (try? await state.time.sleep(for: Self.earlyDelay)) != nil {
+            if result == .unknown || result == .early, (try? await state.time.sleep(for: Self.earlyDelay)) != nil {
                 result = try await record(report, event, delivery)
             }
             switch result {
             case .unknown: return .unknown
+            case .early: return .early
             case .repeated: return .repeated
             case .recorded: return .recorded
             }

@@ -106,15 +106,18 @@ package struct ClicksAPI: Sendable {
         ) { delivery in
             EventJSON.received(delivery, changesState: state != nil, backend: backend, logEntry: logEntry, at: now)
         }
+        let found: [ReceiptResult]
         do throws(StoreError) {
             var results = try await endpoint.state.record([entry])
             if results == [.unknown], let other = entry.regardlessOfUser {
                 results = try await endpoint.state.record([other])
             }
-            return results.compactMap(\.delivery)
+            found = results
         } catch {
             throw Problem(error)
         }
+        if found.contains(.early) { throw .reportedEarly }
+        return found.compactMap(\.delivery)
     }
 
     /// Returns a check of which deliveries a caller may report: those of notifications that it may see, and those to
@@ -164,11 +167,11 @@ extension JSONWriter {
 }
 
 extension ReceiptResult {
-    /// The delivery that a receipt was about; nil when it is unknown.
+    /// The delivery that a receipt was about; nil when it is unknown, or has to come again.
     var delivery: ReceivedDelivery? {
         switch self {
         case .recorded(let delivery), .repeated(let delivery): delivery
-        case .unknown: nil
+        case .unknown, .early: nil
         }
     }
 }

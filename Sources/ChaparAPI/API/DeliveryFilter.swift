@@ -365,14 +365,19 @@ struct DeliveryEnd {
 
     private let state: DeliveryState
     private let last: JSONValue?
+    /// Whether a platform took it, and it waits for a report before another backend takes over.
+    private let awaitsReport: Bool
 
     init(_ delivery: StoredDelivery) {
         state = delivery.state
+        awaitsReport = delivery.state == .retrying && AttemptLog.awaitsReport(delivery.attemptLog)
         last = StatusAPI.attempts(in: delivery.attemptLog).last { $0["reason"] != nil || $0["outcome"] == "accepted" }
     }
 
     /// The reason of the last attempt; nil when it was accepted, or there was none.
-    var reason: String? { last?["reason"]?.stringValue }
+    ///
+    /// Of a delivery that waits for a report it is that of its event.
+    var reason: String? { awaitsReport ? GatewayReason.awaitsReport : last?["reason"]?.stringValue }
     /// The backend of the last attempt.
     var backend: String? { last?["backend"]?.stringValue }
     /// The kind of the refusal.

@@ -321,7 +321,9 @@ package final class DeviceEventsAPI: Sendable {
             }
             for delivery in page
             where Self.isFor(device, delivery.recipient) && caller.mayUse(backend: delivery.backend) {
-                found.append(Address(ReceiptAddress(delivery: delivery.id, backend: delivery.backend)))
+                // While it waits for a report, the backend is the one that would take over.
+                let reporter = delivery.state.isFinal ? delivery.backend : "app"
+                found.append(Address(ReceiptAddress(delivery: delivery.id), reporter: reporter))
             }
             guard page.count == 500, found.isEmpty else { break }
             seen += page.count
@@ -374,11 +376,14 @@ package final class DeviceEventsAPI: Sendable {
                 return EventJSON.received(delivery, changesState: true, backend: sender, logEntry: logEntry, at: now)
             }
         }
+        let results: [ReceiptResult]
         do throws(StoreError) {
-            return try await endpoint.state.record(entries).map(\.delivery)
+            results = try await endpoint.state.record(entries)
         } catch {
             throw Problem(error)
         }
+        if results.contains(.early) { throw .reportedEarly }
+        return results.map(\.delivery)
     }
 
     /// Makes the outbox entries of an event; returns them and the number of those that were reported before.

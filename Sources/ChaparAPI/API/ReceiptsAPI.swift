@@ -145,7 +145,8 @@ package final class ReceiptsAPI: Sendable {
         var results = try await store(receipts, name, at: now)
         // The platform may report before the commit that says it accepted the message.
         let early = receipts.indices.filter {
-            results[$0] == .unknown && abs(now.timeIntervalSince(receipts[$0].at)) < Self.fresh
+            results[$0] == .early
+                || results[$0] == .unknown && abs(now.timeIntervalSince(receipts[$0].at)) < Self.fresh
         }
         if !early.isEmpty, (try? await state.time.sleep(for: Self.earlyReceiptDelay)) != nil {
             let second = try await store(early.map { receipts[$0] }, name, at: now)
@@ -159,6 +160,8 @@ package final class ReceiptsAPI: Sendable {
                 metadata: ["backend": "\(name)", "count": .stringConvertible(strangers)]
             )
         }
+        // The platform sends the whole callback again; what is stored of it is repeated then.
+        if results.contains(.early) { throw .reportedEarly }
     }
 
     private func store(
@@ -204,7 +207,7 @@ package final class ReceiptsAPI: Sendable {
         for (receipt, result) in zip(receipts, results) {
             var caller = ""
             switch result {
-            case .repeated: continue
+            case .repeated, .early: continue
             case .recorded(let delivery): caller = delivery.caller
             case .unknown: break
             }

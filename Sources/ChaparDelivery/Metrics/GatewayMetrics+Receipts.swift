@@ -6,8 +6,10 @@ package enum AppReceiptResult: String, Sendable, CaseIterable {
     case recorded
     /// It was reported before, or came after one that outranks it.
     case repeated
-    /// The store no longer has the delivery, or it was not accepted by the platform.
+    /// The store no longer has the delivery, or it was never sent.
     case unknown
+    /// A platform may have the delivery, and its answer is not stored: the app is asked to report again.
+    case early
     /// The id is shared by a notification's recipients, and the report does not name one of them.
     case unattributed
     /// The app, or a shared id, had used up its rate.

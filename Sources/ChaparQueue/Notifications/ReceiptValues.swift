@@ -96,8 +96,11 @@ public struct ReceivedDelivery: Sendable, Hashable {
 
 /// The result of recording a receipt.
 public enum ReceiptResult: Sendable, Hashable {
-    /// No delivery has this address: it belongs to another system, was purged, or its acceptance is not written yet.
+    /// No delivery has this address: it belongs to another system, or was purged.
     case unknown
+    /// A platform may have its delivery, and the platform's answer is not written yet, or another backend takes over
+    /// now. Nothing changed: the same receipt has to come again.
+    case early
     /// It was recorded before, or came after a receipt that outranks it; nothing changed.
     case repeated(ReceivedDelivery)
     /// It is now in the delivery's attempt log, and the state is set.

@@ -7,6 +7,8 @@ package enum ReportDecision: Sendable, Hashable {
     case ignore
     /// None: it was recorded before.
     case repeated
+    /// None yet: a platform may have the message, and its answer is not recorded. The reporter has to come again.
+    case early
     /// The delivery ends, and no other backend takes over.
     case end(DeliveryState)
     /// It goes into the attempt log, and the delivery waits on; `isDue` makes it due at once, since the message that is
@@ -17,26 +19,38 @@ package enum ReportDecision: Sendable, Hashable {
 /// The rules of reports about deliveries that a platform took and that wait for a report, before other backends take
 /// over (``ChaparComposition/Escalation``): the same in every store.
 ///
-/// A store asks them for an unclaimed delivery, within the transaction that writes the decision. So either the report
-/// ends the wait or a worker claims the delivery, whichever commits first. A report about a claimed delivery comes too
-/// late: the next backend may have the message.
+/// A store asks them within the transaction that writes the decision. So either the report ends the wait or a worker
+/// claims the delivery, whichever commits first. A report about a claimed delivery has to come again, since its owner
+/// decides about it, and a dead owner's delivery is given back later. The same holds for a delivery that waits for
+/// another attempt after one that may have arrived.
 package enum ReportRules {
     /// The longest attempt log, in bytes, to which a report that ends nothing is still added.
     private static let longestAttemptLog = 32 << 10
 
-    /// Returns the effect of a report about an unclaimed delivery with a plan, a step and a log of attempts.
+    /// Returns the effect of a report about a delivery with a plan, a step and a log of attempts.
+    ///
+    /// `mayHaveBeenSent` says whether an attempt that is not in the log as accepted may have arrived.
     package static func decide(
         _ receipt: ReceiptEntry,
         _ plan: DeliveryPlan,
         step: Int,
-        _ log: [UInt8]
+        _ log: [UInt8],
+        isClaimed: Bool = false,
+        mayHaveBeenSent: Bool = false
     ) -> ReportDecision {
         let address = receipt.address
         guard let escalation = plan.escalation, step >= escalation.step, AttemptLog.isAccepted(log),
             address.backend.isEmpty || plan.backends.prefix(escalation.step).contains(address.backend),
             // Hashes may collide; the platform's id in the log does not.
             address.delivery != nil || log.firstRange(of: JSONValue.string(address.platformID).bytes) != nil
-        else { return .ignore }
+        else {
+            let isMeant =
+                address.delivery != nil && (address.backend.isEmpty || plan.backends.contains(address.backend))
+            // One that waits for a report of another backend only will not be this one's later.
+            let isOpen = isClaimed || mayHaveBeenSent && !AttemptLog.isAccepted(log)
+            return isMeant && isOpen ? .early : .ignore
+        }
+        if isClaimed { return .early }
         if let state = receipt.state, escalation.isEnded(by: state) { return .end(state) }
         guard log.count <= longestAttemptLog, log.firstRange(of: receipt.logEntry) == nil else { return .repeated }
         return .note(isDue: receipt.state == .failed && AttemptLog.awaitsReport(log))

@@ -22,6 +22,8 @@ struct ReceiptReceiver {
     private(set) var outcome = RecordOutcome()
     /// The unclaimed deliveries that the receipts may be about, with their heads.
     private var waiting: [Int64: (row: DeliveryRow, head: NotificationHead)] = [:]
+    /// The other deliveries that have not ended and that the receipts may be about: no rows of them are locked.
+    private var unlocked: [Int64: (row: DeliveryRow, head: NotificationHead)] = [:]
     private var ended: [EndedDelivery] = []
     /// The additions to the logs of deliveries that wait on, and their due times.
     private var noted: [Int64: (added: [UInt8], due: Int64)] = [:]
@@ -35,6 +37,7 @@ struct ReceiptReceiver {
         let ids = Set(candidates.joined())
         try lock(ids, db)
         try lockWaiting(ids.filter { deliveries[$0] == nil }, db)
+        try look(at: ids.filter { deliveries[$0] == nil && waiting[$0] == nil }, db)
         for (receipt, ids) in zip(receipts, candidates) { results.append(decide(receipt, ids)) }
         try write(db)
     }
@@ -118,17 +121,54 @@ struct ReceiptReceiver {
         for row in rows { if let head = heads[row.notification] { waiting[row.id] = (row, head) } }
     }
 
+    /// Reads those of some deliveries that are claimed, or wait for another attempt; nearly always there are none.
+    private mutating func look(at ids: Set<Int64>, _ db: isolated PostgresConnection) throws(PostgresError) {
+        guard !ids.isEmpty else { return }
+        let found = try db.run(
+            "SELECT \(DeliveryRow.columns) FROM chapar.waiting w WHERE w.id = ANY ($1) ORDER BY w.id",
+            [.integers(ids.sorted())]
+        )
+        let rows = DeliveryRow.all(found)
+        let heads = rows.isEmpty ? [:] : try core.heads.heads(of: Set(rows.map(\.notification)), db)
+        for row in rows { if let head = heads[row.notification] { unlocked[row.id] = (row, head) } }
+        // Another transaction may have ended a delivery between the statements.
+        try lock(ids.subtracting(unlocked.keys), db)
+    }
+
+    /// Returns whether a receipt about a delivery that is claimed, or waits for another attempt, has to come again.
+    private func isEarly(_ receipt: ReceiptEntry, about id: Int64) -> Bool {
+        guard let (row, head) = unlocked[id] else { return false }
+        let claim = row.claimed(head)
+        let decision = ReportRules.decide(
+            receipt,
+            claim.plan,
+            step: claim.step,
+            row.attemptLog,
+            // It may have been given back after the statement that locks what waits.
+            isClaimed: row.isClaimed || AttemptLog.isAccepted(row.attemptLog),
+            mayHaveBeenSent: row.mayHaveBeenSent
+        )
+        return decision == .early && receipt.isFor(ReceivedDelivery(claim, state: .sending))
+    }
+
     /// Records a receipt about a delivery that has not ended; nil when it is about none that waits for it.
     private mutating func report(_ receipt: ReceiptEntry, about id: Int64) -> ReceiptResult? {
-        guard let (row, head) = waiting[id] else { return nil }
+        guard let (row, head) = waiting[id] else { return isEarly(receipt, about: id) ? .early : nil }
         let claim = row.claimed(head)
-        let decision = ReportRules.decide(receipt, claim.plan, step: claim.step, row.attemptLog)
+        let decision = ReportRules.decide(
+            receipt,
+            claim.plan,
+            step: claim.step,
+            row.attemptLog,
+            mayHaveBeenSent: row.mayHaveBeenSent
+        )
         guard decision != .ignore else { return nil }
         var received = ReceivedDelivery(claim, state: .retrying)
         guard receipt.isFor(received) else { return nil }
         switch decision {
         case .ignore: return nil
         case .repeated: return .repeated(received)
+        case .early: return .early
         case .end(let state):
             received.state = state
             let added = noted.removeValue(forKey: id)?.added

@@ -18,16 +18,28 @@ final class Reports {
 
     /// Records a report within the transaction that is open; nil when it is not about such a delivery.
     func receive(_ receipt: ReceiptEntry, about id: Int64) throws(StoreError) -> ReceiptResult? {
-        guard transaction.queueIndex.claims[id] == nil else { return nil }
-        var reader = transaction.makeReader()
-        guard let entry = try reader.entry(id) else { return nil }
-        let decision = ReportRules.decide(receipt, entry.head.plan, step: entry.step, entry.attemptLog)
+        let claimed = transaction.queueIndex.claims[id]
+        var found = claimed
+        if found == nil {
+            var reader = transaction.makeReader()
+            found = try reader.entry(id)
+        }
+        guard let entry = found else { return nil }
+        let decision = ReportRules.decide(
+            receipt,
+            entry.head.plan,
+            step: entry.step,
+            entry.attemptLog,
+            isClaimed: claimed != nil,
+            mayHaveBeenSent: entry.mayHaveBeenSent
+        )
         guard decision != .ignore else { return nil }
         var received = ReceivedDelivery(entry.delivery, state: .retrying)
         guard receipt.isFor(received) else { return nil }
         switch decision {
         case .ignore: return nil
         case .repeated: return .repeated(received)
+        case .early: return .early
         case .end(let state):
             received.state = state
             try endings.end(id, as: state, attempt: receipt.logEntry, isCounted: false)

@@ -101,6 +101,34 @@ struct APISearchTests {
         #expect(try await !harness.send(.get, "/v1/deliveries?id=\(good)").text.contains("explanation"))
     }
 
+    @Test("finds what waits for a report by its reason, and counts it")
+    func awaiting() async throws {
+        let harness = APIHarness()
+        try await Self.register(harness, "phone", user: "ali")
+        let id = try await Self.send(harness)
+        let claimed = try await harness.store.claim(backend: "ios", limit: 1, wait: .zero)
+        let later = Resolution.Transition.retry(at: harness.time.steady + 120, step: 0)
+        let reported = Self.taken + #",{"at":"2027-01-15T08:00:01.000Z","outcome":"receipt","reason":"delivered"}"#
+        try await harness.store.record(
+            claimed.map { Resolution(of: $0, later, attempt: Array(reported.utf8), mayHaveBeenSent: true) }
+        )
+        let refused = try await Self.send(harness)
+        let other = try await harness.store.claim(backend: "ios", limit: 1, wait: .zero)
+        try await harness.store.record(other.map { Resolution(of: $0, later, attempt: Array(Self.refused.utf8)) })
+        let since = "since=2020-01-01T00:00:00Z"
+        for (reason, wanted) in [("awaits_report", [id]), ("InvalidProviderToken", [refused]), ("delivered", [])] {
+            let reply = try await harness.send(.get, "/v1/deliveries?reason=\(reason)&\(since)")
+            #expect(Self.ids(reply, "notification") == wanted, "\(reason): \(reply.text)")
+            let notifications = try await harness.send(.get, "/v1/notifications?reason=\(reason)&\(since)")
+            #expect(Self.ids(notifications) == wanted, "\(reason): \(notifications.text)")
+        }
+        let counts = try await harness.send(.get, "/v1/deliveries/counts?state=retrying&by=reason&\(since)")
+        let reasons = (counts.json["items"]?.arrayValue ?? []).compactMap { $0["reason"]?.stringValue }
+        #expect(reasons.sorted() == ["InvalidProviderToken", "awaits_report"], "\(counts.text)")
+        let explained = counts.json["items"]?.arrayValue?.first { $0["reason"] == "awaits_report" }
+        #expect(explained?["explanation"]?["reason"] == "awaits_report", "\(counts.text)")
+    }
+
     @Test("goes on behind the cursor, which is of no other query")
     func cursors() async throws {
         let harness = APIHarness()

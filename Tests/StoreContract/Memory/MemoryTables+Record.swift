@@ -242,14 +242,22 @@ extension MemoryTables {
         _ now: Date,
         _ change: inout StoreChange
     ) -> ReceiptResult? {
-        guard var row = waiting[id], row.owner == nil else { return nil }
-        let decision = ReportRules.decide(receipt, row.plan, step: row.step, row.attemptLog)
+        guard var row = waiting[id] else { return nil }
+        let decision = ReportRules.decide(
+            receipt,
+            row.plan,
+            step: row.step,
+            row.attemptLog,
+            isClaimed: row.owner != nil,
+            mayHaveBeenSent: row.mayHaveBeenSent
+        )
         guard decision != .ignore else { return nil }
         var received = ReceivedDelivery(claim(of: row), state: .retrying)
         guard receipt.isFor(received) else { return nil }
         switch decision {
         case .ignore: return nil
         case .repeated: return .repeated(received)
+        case .early: return .early
         case .end(let state):
             received.state = state
             end(givenBack(row), state, now, &change, attempt: receipt.logEntry)

@@ -49,7 +49,11 @@ extension StoreConformance {
             try expect(claimed.map(\.step), is: [1], "its step")
             try expect(claimed.map(\.isAccepted), is: [true], "whether a platform has it")
             let report = ReceiptEntry.report("token-0", .delivered)
-            try expect(try await store.record([report]).map(\.word), is: ["unknown"], "a report while it is claimed")
+            try expect(try await store.record([report]).map(\.word), is: ["early"], "a report while it is claimed")
+            let number = ReceiptEntry.report(ReceiptAddress(delivery: id.rawValue), .opened)
+            try expect(try await store.record([number]).map(\.word), is: ["early"], "an app's report then")
+            let other = ReceiptEntry.report("token-0", .delivered, backend: "other")
+            try expect(try await store.record([other]).map(\.word), is: ["unknown"], "one of another backend")
             try expect(try await store.counts(id), is: [.sending: 1], "counts")
             // The next backend refuses for a moment: it waits again, and the report ends it.
             let later = store.time.steady + 60

@@ -135,6 +135,36 @@ extension StoreConformance {
             try expect(try await store.counts(id), is: [.opened: 1], "counts")
             await store.close()
         },
+        StoreConformanceCase("A report of an app about a delivery that may have arrived has to come again") { fixture in
+            let store = try await fixture.open()
+            let id = try await store.accept(.sample(store, fixture.time, to: (0..<2).map { Recipient.sample($0) }))
+            func words(_ backend: String = "", isRight: Bool = true) async throws -> [String] {
+                let logEntry = Array(#"{"outcome":"receipt"}"#.utf8)
+                let entries = (0..<2).map {
+                    let address = ReceiptAddress(delivery: id.rawValue + $0, backend: backend)
+                    return ReceiptEntry(address, state: .opened, logEntry: logEntry, isFor: { _ in isRight }) { _ in [1]
+                    }
+                }
+                return try await store.record(entries).map(\.word)
+            }
+            try expect(try await words(), is: ["unknown", "unknown"], "before anything was sent")
+            let claims = try await store.claimNow()
+            try expect(try await words(), is: ["early", "early"], "while it is sent")
+            try expect(try await words("other"), is: ["unknown", "unknown"], "by another backend")
+            try expect(try await words(isRight: false), is: ["unknown", "unknown"], "of another recipient")
+            let later = Resolution.Transition.retry(at: store.time.steady + 60, step: 0)
+            let timeout = Array(#"{"at":"1","backend":"apns","outcome":"unknown"}"#.utf8)
+            let refused = Array(#"{"at":"1","backend":"apns","outcome":"refused"}"#.utf8)
+            try await store.record([
+                Resolution(of: claims[0], later, attempt: timeout, mayHaveBeenSent: true),
+                Resolution(of: claims[1], later, attempt: refused),
+            ])
+            try expect(try await words(), is: ["early", "unknown"], "while it waits for the next attempt")
+            fixture.time.advance(by: .seconds(61))
+            try await store.acceptByPlatform(try await store.claimNow(), "REQ-1")
+            try expect(try await words(), is: ["recorded", "recorded"], "when the platform has answered")
+            await store.close()
+        },
         StoreConformanceCase("A receipt finds no delivery that is under way, ended otherwise or was purged") {
             fixture in
             let store = try await fixture.open()
@@ -199,6 +229,7 @@ extension ReceiptResult {
     var word: String {
         switch self {
         case .unknown: "unknown"
+        case .early: "early"
         case .repeated: "repeated"
         case .recorded: "recorded"
         }

@@ -422,6 +422,15 @@ extension Problem {
         "The callback is not the platform's"
     )
 
+    /// The problem of a report about a delivery that a platform may have, while the platform's answer is not stored.
+    static let reportedEarly = Problem(
+        .serviceUnavailable,
+        "report_early",
+        "The delivery is being worked on",
+        detail: "What was reported of it is not stored. Report it again.",
+        retryAfter: .seconds(5)
+    )
+
     /// Returns the problem of a callback that cannot be read.
     static func malformedReceipt(_ why: String) -> Problem {
         Problem(.badRequest, "receipt_malformed", "The callback cannot be read", detail: why)

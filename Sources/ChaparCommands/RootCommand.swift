@@ -14,7 +14,7 @@ struct RootCommand: AsyncParsableCommand {
             DevicesCommand.self, AudienceCommand.self, SegmentsCommand.self, TopicsCommand.self, ChannelsCommand.self,
             TokensCommand.self, CancelCommand.self,
             BackupCommand.self, RestoreCommand.self, StoreCommand.self, MigrateCommand.self, UsersCommand.self,
-            WebhooksCommand.self,
+            WebhooksCommand.self, ReceiptsCommand.self,
         ]
         return CommandConfiguration(
             commandName: program.name,

@@ -110,6 +110,43 @@ struct ArchiveTests {
         }
     }
 
+    @Test("A search by an index finds every delivery of blocks that overlap, more of them than it keeps unpacked")
+    func overlapping() async throws {
+        try await SQLiteStore.use { store, _, time in
+            var ids: [Int64] = []
+            for number in 0..<60 { ids.append(try await store.accept(time, name: "token\(number)-").rawValue) }
+            let claimed = try await store.claimNow()
+            for turn in 0..<6 {
+                try await store.record(
+                    claimed.filter { ids.firstIndex(of: $0.id).map { $0 % 6 == turn } ?? false }.map { claim in
+                        Resolution(
+                            of: claim,
+                            .end(.failed),
+                            attempt: Array(#"{"reason":"R\#(claim.id)"}"#.utf8),
+                            event: [2]
+                        )
+                    }
+                )
+            }
+            #expect(try await Self.blocks(store) == 6)
+            for limit in [7, 100] {
+                var look = SearchLook(.dead, limit: limit)
+                var found: [FoundDelivery] = []
+                while true {
+                    let page = try await store.search(look) { _ in true }
+                    found += page.found
+                    guard let next = page.next else { break }
+                    look.before = next
+                }
+                #expect(found.map(\.delivery.id) == ids.reversed())
+                for one in found {
+                    let log = String(decoding: one.delivery.attemptLog, as: UTF8.self)
+                    #expect(log.contains("R\(one.delivery.id)"), "\(log)")
+                }
+            }
+        }
+    }
+
     @Test("A receipt finds a delivery in the archive, by the platform's id or by its number", arguments: [true, false])
     func receipt(isAwaited: Bool) async throws {
         try await SQLiteStore.use { store, _, time in

@@ -38,6 +38,11 @@ package final class AppReceiptsAPI: Sendable {
         static let names = ["event", "at", "token"]
     }
 
+    private enum RotationField: Int, RequestField {
+        case keepOld
+        static let names = ["keep_old"]
+    }
+
     private struct Report: Sendable {
         var event: PushEvent?
         var at: Date?
@@ -84,6 +89,46 @@ package final class AppReceiptsAPI: Sendable {
             return try await state.receiptKeys.read(text, of: apps, at: state.time.now)
         } catch {
             throw Problem(error)
+        }
+    }
+
+    // MARK: The key
+
+    /// `POST /v1/receipt-keys/rotate`: makes another key of the ids; ids of the old one are taken for a while.
+    package func rotate(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Response {
+        try scope.allowParameters([])
+        // The ids of all apps have one key.
+        guard state.snapshot.backends.allSatisfy({ scope.caller.mayUse(backend: $0.name) }) else {
+            throw .reachesFurther("A new key of receipts")
+        }
+        var keepOld = ReceiptKeys.longestKept
+        let most = ReceiptKeys.longestKept
+        try await endpoint.body(of: request, scope, RotationField.self) {
+            (scanner, issues, _) throws(JSONSyntaxError) in
+            keepOld = try scanner.integer(in: 0...most, &issues, "#/keep_old", unit: " seconds") ?? keepOld
+        }
+        let exchange: ReceiptRootExchange?
+        do throws(StoreError) {
+            exchange = try await state.receiptKeys.replaceRoot(keepingOldFor: keepOld, at: state.time.now)
+        } catch {
+            throw Problem(error)
+        }
+        guard let exchange else {
+            var issues = RequestIssues()
+            issues.add(
+                "#/keep_old",
+                "too_many",
+                "Ids of \(ReceiptKeys.maximumRoots) keys are taken already: wait until an old one has ended, or write 0, "
+                    + "which ends all of them."
+            )
+            throw Problem(issues)
+        }
+        return Response.json { writer in
+            writer.field("keys", exchange.roots)
+            writer.name("used_from")
+            RFC3339.write(exchange.begin, to: &writer)
+            writer.name("old_keys_until")
+            RFC3339.write(exchange.oldEnd, to: &writer)
         }
     }
 

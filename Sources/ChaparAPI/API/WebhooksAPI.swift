@@ -214,7 +214,15 @@ package struct WebhooksAPI: Sendable {
         let (store, relay) = (try store(), relay)
         let now = endpoint.state.time.now
         let end = now.addingTimeInterval(Double(keepOld))
-        let known = try await kept { () throws(StoreError) in try await relay?.secrets(of: found.name) }
+        let known = try await kept { () throws(StoreError) in
+            do throws(StoreError) {
+                return try await relay?.secrets(of: found.name)
+            } catch {
+                // Their key of `store.encryption` is lost: the new one signs alone. The old value is kept aside.
+                guard case .sealed = error else { throw error }
+                return nil
+            }
+        }
         var secrets = known ?? WebhookSecrets([])
         let live = secrets.all.count { $0.until.map { $0 > now } ?? true }
         guard keepOld == 0 || live < WebhookSecrets.maximumCount else {

@@ -14,6 +14,13 @@ public actor SealedState: StateStore, EncryptingState {
     /// The prefix of the names of encrypted values that were replaced while their key was missing.
     public static let asidePrefix = "sealed-unreadable/"
 
+    /// The prefix of the names of the keys of webhooks.
+    package static let webhooksPrefix = "webhooks/"
+    /// The prefixes of the names of secret values: credentials of backends, keys of webhooks and of receipts.
+    ///
+    /// Other values are never encrypted.
+    static let secrets = [StateCredentialStore.prefix, webhooksPrefix, ReceiptKeys.name]
+
     private let store: any StateStore
     private let keys: SealingKeys
 
@@ -43,7 +50,7 @@ public actor SealedState: StateStore, EncryptingState {
             return sealed
         }
         var names: [String] = []
-        for prefix in [Self.prefix, StateCredentialStore.prefix] {
+        for prefix in [Self.prefix] + Self.secrets {
             names += try await traces.stateNames(beginningWith: prefix)
         }
         for problem in try await sealed.prepare(names: names, logger: logger) {
@@ -95,7 +102,7 @@ public actor SealedState: StateStore, EncryptingState {
     /// this key.
     ///
     /// - Parameters:
-    ///   - names: Names of stored values; those that are no credentials are ignored.
+    ///   - names: Names of stored values; those that are no secrets are ignored.
     ///   - logger: Logs the values that were encrypted.
     /// - Returns: The values that cannot be read, with the reason, a sentence each.
     /// - Throws: When the store fails.
@@ -105,14 +112,18 @@ public actor SealedState: StateStore, EncryptingState {
             if stored.hasPrefix(Self.prefix) {
                 let name = String(stored.dropFirst(Self.prefix.count))
                 if let sentence = try await rewrap(name) { sentences.append(sentence) }
-            } else if keys.current != nil, stored.hasPrefix(StateCredentialStore.prefix), !stored.hasSuffix("/seed"),
-                let value = try await store.loadState(stored)
-            {
+            } else if keys.current != nil, Self.isSecret(stored), let value = try await store.loadState(stored) {
                 try await saveState(stored, value)
                 logger.notice("a stored credential was encrypted", metadata: ["credential": "\(stored)"])
             }
         }
         return sentences
+    }
+
+    /// Whether the value of a name is a secret: a mark of a credential, which ends with `/seed`, is none.
+    private static func isSecret(_ name: String) -> Bool {
+        if name.hasPrefix(StateCredentialStore.prefix) { return !name.hasSuffix("/seed") }
+        return secrets.contains { name.hasPrefix($0) }
     }
 
     /// The change that a stored encrypted value needs at the start.
@@ -177,18 +188,31 @@ extension SealingKeys {
     }
 
     func sentence(_ failure: SealedValue.Failure, name: String) -> String {
-        let backend =
-            name.hasPrefix(StateCredentialStore.prefix)
-            ? "the backend \(name.dropFirst(StateCredentialStore.prefix.count))" : "\(name)"
-        let again = "or give that backend a new credential (its auth section); what is stored is kept"
+        let (owner, again) = Self.owner(of: name)
         switch failure {
         case .unknownKey(let id):
             let have = ids.isEmpty ? "there is none" : "there are \(ids.joined(separator: ", "))"
             return
-                "the stored credential of \(backend) is encrypted with the key \(id), and \(have) in store.encryption: "
+                "the stored credential of \(owner) is encrypted with the key \(id), and \(have) in store.encryption: "
                 + "give that key as key or in old_keys, \(again)"
         case .damaged:
-            return "the stored credential of \(backend) is damaged or was changed: restore a backup, \(again)"
+            return "the stored credential of \(owner) is damaged or was changed: restore a backup, \(again)"
         }
+    }
+
+    /// Returns the owner of a secret, and how to replace the secret.
+    private static func owner(of name: String) -> (owner: String, again: String) {
+        func rest(_ prefix: String) -> Substring { name.dropFirst(prefix.count) }
+        let kept = "what is stored is kept"
+        if name.hasPrefix(SealedState.webhooksPrefix) {
+            let webhook = rest(SealedState.webhooksPrefix)
+            return ("the webhook \(webhook)", "or make a new one (chapar webhooks rotate \(webhook)); \(kept)")
+        }
+        if name.hasPrefix(ReceiptKeys.name) {
+            return ("receipts from apps", "or make a new one (chapar receipts rotate); \(kept)")
+        }
+        let backend =
+            name.hasPrefix(StateCredentialStore.prefix) ? "the backend \(rest(StateCredentialStore.prefix))" : name
+        return (backend, "or give that backend a new credential (its auth section); \(kept)")
     }
 }

@@ -108,5 +108,5 @@ package struct WebhookSecrets: Sendable, Hashable {
     }
 
     /// Returns the name under which an endpoint's keys are stored, like other credentials.
-    static func stateName(_ webhook: String) -> String { "webhooks/\(webhook)" }
+    static func stateName(_ webhook: String) -> String { SealedState.webhooksPrefix + webhook }
 }

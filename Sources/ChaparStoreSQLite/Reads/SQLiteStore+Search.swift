@@ -210,6 +210,10 @@ struct SearchReader {
     private var head: (id: Int64, record: NotificationRecord, caller: String, collapseID: String?)?
     /// The names of backends, by the numbers of flows.
     private var backends: [Int64: String] = [:]
+    /// The blocks of the archive that were unpacked last, the newest first.
+    private var unpacked: [UnpackedBlock] = []
+    /// The most blocks that are kept: those that overlap lie side by side.
+    private static let keptBlocks = 4
     /// The number of deliveries read.
     private var count = 0
     private var found: [FoundDelivery] = []
@@ -301,10 +305,24 @@ struct SearchReader {
         blocks.bind(3, number.adding(clamping: SearchBucket.widestBlock))
         defer { blocks.reset() }
         while try blocks.next() {
-            guard let archived = try ArchivedDelivery.find(number, in: try blocks.bytes(0)) else { continue }
+            guard let record = try block().record(of: number) else { continue }
+            guard let archived = ArchivedDelivery(record) else { throw ArchivedDelivery.damage }
             return try self.archived(archived, at: try? blocks.date(1))
         }
         return memory.deliveries[number]
+    }
+
+    /// Returns the block of the current row; one that holds several deliveries of the index is unpacked once.
+    private mutating func block() throws(StoreError) -> UnpackedBlock {
+        let number = try blocks.integer(2)
+        if let kept = unpacked.first(where: { $0.number == number }) { return kept }
+        let block = UnpackedBlock(
+            number: number,
+            records: try ArchivedDelivery.records(of: try blocks.bytes(0))
+        )
+        if unpacked.count >= Self.keptBlocks { unpacked.removeLast() }
+        unpacked.insert(block, at: 0)
+        return block
     }
 
     // MARK: Delivery by delivery
@@ -445,6 +463,25 @@ struct SearchReader {
         (delivery.isAcknowledged, delivery.isResent) = (try marks.integer(0) != 0, try marks.integer(1) != 0)
         return delivery
     }
+}
+
+/// A block of the archive with its packed deliveries.
+private struct UnpackedBlock {
+    let number: Int64
+    private let records: [[UInt8]]
+    /// The number of each delivery; nil for a record that is damaged.
+    private let deliveries: [Int64?]
+
+    init(number: Int64, records: [[UInt8]]) {
+        (self.number, self.records) = (number, records)
+        deliveries = records.map { record in
+            var input = record[...]
+            return input.unpackNumber()
+        }
+    }
+
+    /// Returns the packed delivery with a number; nil when it is not in the block.
+    func record(of delivery: Int64) -> [UInt8]? { deliveries.firstIndex(of: delivery).map { records[$0] } }
 }
 
 /// Goes through the archived deliveries with numbers in a span, the highest first.

@@ -32,7 +32,7 @@ final class Archive {
 
     /// The statement that finds blocks which may hold deliveries from ?1 to ?2; ?3 is ?2 + ``widestBlock``.
     static let search = """
-        SELECT packed, at FROM archive INDEXED BY archived WHERE last >= ?1 AND last <= ?3 AND first <= ?2
+        SELECT packed, at, number FROM archive INDEXED BY archived WHERE last >= ?1 AND last <= ?3 AND first <= ?2
         """
 
     /// Discards what a failed transaction gathered.

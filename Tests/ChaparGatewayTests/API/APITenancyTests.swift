@@ -353,6 +353,9 @@ struct APITenancyTests {
         // An erasure would end notifications of other keys.
         let erased = try await rig.harness.send(.delete, "/v1/users/planted-user", headers: admin)
         #expect(erased.status == 403 && erased.code == "forbidden")
+        // The ids of all apps have one key.
+        let rotated = try await rig.harness.send(.post, "/v1/receipt-keys/rotate", "{}", headers: admin)
+        #expect(rotated.status == 403 && rotated.code == "forbidden", "\(rotated.text)")
         let all = try await rig.harness.send(.get, "/v1/keys", headers: APIHarness.bearer("boss"))
         #expect(all.json["keys"]?.arrayValue?.count == 7)
     }

@@ -28,7 +28,7 @@ struct AppReceiptsTests {
             self.rig = rig
             var configuration = GatewayConfiguration()
             // Phones have no key, where others need one.
-            configuration.apiKeys = [APIHarness.key("shop", [.send])]
+            configuration.apiKeys = [APIHarness.key("shop", [.send]), APIHarness.key("boss", [.admin])]
             for (app, perSecond) in receipts {
                 var settings = GatewayConfiguration.Receipts()
                 settings.perSecond = perSecond
@@ -116,6 +116,40 @@ struct AppReceiptsTests {
             #expect(events.allSatisfy { $0["backend"] == "ios" }, "\(events)")
             #expect(events.allSatisfy { $0["attempt"]?["backend"] == "app" }, "\(events)")
             #expect(try phones.result("recorded") == 1 && phones.result("repeated") == 1)
+        }
+    }
+
+    @Test("An administrator replaces the key: ids of the old one are taken for a while, or no longer")
+    func rotated() async throws {
+        try await OperationRig.run { rig in
+            let phones = Phones(rig)
+            let id = try await rig.accepted([Self.token, Self.other])
+            let first = try await phones.id(.delivery(id.rawValue))
+            let rotate = { (body: String, key: String) in
+                try await APIHarness.send(
+                    phones.api.responder,
+                    .post,
+                    "/v1/receipt-keys/rotate",
+                    body,
+                    headers: APIHarness.bearer(key),
+                    host: "push.example.com"
+                )
+            }
+            #expect(try await rotate("{}", "shop").status == 403)
+            for body in [#"{"keep_old":-1}"#, #"{"keep_old":7776001}"#, #"{"keep_old":"1"}"#, #"{"old":1}"#] {
+                #expect(try await rotate(body, "boss").status == 422, "\(body)")
+            }
+            let reply = try await rotate("{}", "boss")
+            #expect(reply.status == 200 && reply.json["keys"] == 2, "\(reply.text)")
+            #expect(reply.json["used_from"]?.stringValue == RFC3339.string(rig.time.now + ReceiptKeys.lead))
+            #expect(try await phones.report(first).status == 204)
+            #expect(try phones.result("recorded") == 1)
+            #expect(try await rotate(#"{"keep_old":0}"#, "boss").json["keys"] == 1)
+            let second = try await phones.id(.delivery(id.rawValue + 1))
+            #expect(try await phones.report(first, "delivered").status == 204)
+            #expect(try phones.counted("chapar_app_receipts_forged_total") == 1)
+            #expect(try await phones.report(second).status == 204)
+            #expect(try phones.result("recorded") == 2)
         }
     }
 

@@ -225,6 +225,8 @@ struct TenancyRequests {
         Self("POST /v1/backends/{name}/receipts", []), Self("POST /v1/backends/{name}/webhook/{secret}", []),
         // The id decides here: the same answer to every id.
         Self("POST /v1/receipts/{id}", []),
+        // For keys that may use everything: `APITenancyTests/administrators`.
+        Self("POST /v1/receipt-keys/rotate", []),
     ]
 
     /// The store in memory keeps no webhooks: ``WebhooksAPITests`` has what keys reach of them.

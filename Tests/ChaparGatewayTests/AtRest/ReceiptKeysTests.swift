@@ -86,6 +86,101 @@ struct ReceiptKeysTests {
         #expect(try await keys.read(text[...], of: Self.apps, at: later) == nil)
     }
 
+    @Test("have a new root everywhere after its lead, beside which those of the old one are taken until its end")
+    func replaced() async throws {
+        let store = MemoryState()
+        let (one, other) = (ReceiptKeys(store), ReceiptKeys(store))
+        let old = try await id(one)
+        #expect(try await id(other) == old)
+        let exchange = try #require(try await one.replaceRoot(keepingOldFor: 10 * 86_400, at: Self.now))
+        #expect(exchange.roots == 2 && exchange.oldEnd == Self.now + 10 * Self.day)
+        #expect(exchange.begin == Self.now + ReceiptKeys.lead)
+        #expect(try await id(one) == old, "until every gateway has read the new one")
+        let later = Self.now + ReceiptKeys.lead
+        let new = try await id(one, at: later)
+        #expect(new != old)
+        // The other gateway has not been told: it reads the roots again.
+        #expect(try await id(other, at: later) == new)
+        let table: [(text: String, days: Double, isGood: Bool)] = [
+            (old, 1, true), (new, 1, true), (old, 9.9, true), (old, 10.1, false), (new, 10.1, true),
+        ]
+        for keys in [one, other, ReceiptKeys(store)] {
+            for (text, days, isGood) in table {
+                let read = try await keys.read(text[...], of: Self.apps, at: Self.now + days * Self.day)
+                #expect((read != nil) == isGood, "after \(days) days")
+            }
+        }
+    }
+
+    @Test("end at once where the root is replaced without a rest, on every gateway within half a minute")
+    func replacedAtOnce() async throws {
+        let store = MemoryState()
+        let (one, other) = (ReceiptKeys(store), ReceiptKeys(store))
+        let old = try await id(other)
+        let exchange = try #require(try await one.replaceRoot(keepingOldFor: 0, at: Self.now))
+        #expect(exchange.roots == 1 && exchange.begin == Self.now)
+        #expect(try await one.read(old[...], of: Self.apps, at: Self.now) == nil)
+        let noticed = Self.now + ReceiptKeys.readInterval
+        #expect(try await other.read(old[...], of: Self.apps, at: noticed) == nil)
+        #expect(try await other.read(try await id(one)[...], of: Self.apps, at: noticed) != nil)
+    }
+
+    @Test("have five roots at most, and one that ended makes room")
+    func manyRoots() async throws {
+        let keys = ReceiptKeys(MemoryState())
+        for _ in 1..<ReceiptKeys.maximumRoots {
+            #expect(try await keys.replaceRoot(keepingOldFor: 86_400, at: Self.now) != nil)
+        }
+        let text = try await id(keys)
+        #expect(try await keys.replaceRoot(keepingOldFor: 86_400, at: Self.now) == nil)
+        #expect(try await id(keys) == text, "nothing was changed")
+        let exchange = try await keys.replaceRoot(keepingOldFor: 86_400, at: Self.now + 2 * Self.day)
+        #expect(exchange?.roots == 2)
+        #expect(try await keys.replaceRoot(keepingOldFor: 0, at: Self.now + 2 * Self.day)?.roots == 1)
+    }
+
+    @Test("have a new root where the key of the old one is lost, and the old one is kept aside")
+    func lostKey() async throws {
+        func key(_ number: UInt8) throws -> SealingKeys {
+            let text = Secret(Data(repeating: number, count: 32).base64EncodedString())
+            return SealingKeys(current: try #require(SealingKey(text)), old: [])
+        }
+        let memory = MemoryState()
+        _ = try await id(ReceiptKeys(SealedState(memory, keys: try key(1))))
+        let stored = memory.values
+        let keys = ReceiptKeys(SealedState(memory, keys: try key(2)))
+        await #expect(throws: StoreError.self) { _ = try await keys.stamp(for: .default, at: Self.now) }
+        #expect(try await keys.replaceRoot(keepingOldFor: 86_400, at: Self.now)?.roots == 1)
+        let text = try await id(keys)
+        #expect(try await keys.read(text[...], of: Self.apps, at: Self.now) != nil)
+        #expect(stored.allSatisfy { memory.values[$0.key] == $0.value }, "nothing was removed")
+    }
+
+    @Test("stay as they are while the store fails, also after the time of reading again")
+    func failing() async throws {
+        let store = MemoryState()
+        let keys = ReceiptKeys(store)
+        let text = try await id(keys)
+        store.fails = true
+        let later = Self.now + 2 * ReceiptKeys.readInterval
+        #expect(try await keys.read(text[...], of: Self.apps, at: later) != nil)
+        await #expect(throws: StoreError.self) { _ = try await keys.replaceRoot(keepingOldFor: 0, at: later) }
+        #expect(try await id(keys, at: later) == text)
+    }
+
+    @Test(
+        "are not made by a damaged list of roots",
+        arguments: [[], [7], [UInt8](repeating: 7, count: 47), [UInt8](repeating: 7, count: 48 * 6)] as [[UInt8]]
+    )
+    func damagedRoots(list: [UInt8]) async throws {
+        let store = MemoryState()
+        store.values[ReceiptKeys.listName] = list
+        let keys = ReceiptKeys(store)
+        await #expect(throws: StoreError.self) { _ = try await keys.stamp(for: .default, at: Self.now) }
+        #expect(try await keys.replaceRoot(keepingOldFor: 86_400, at: Self.now)?.roots == 1)
+        #expect(try await keys.read(try await id(keys)[...], of: Self.apps, at: Self.now) != nil)
+    }
+
     @Test("need the store's key: without it none is made, and the failure is told")
     func unreadable() async throws {
         let store = MemoryState()

@@ -91,6 +91,35 @@ struct SealedStateTests {
         #expect(memory.values[SealedState.prefix + Self.name] == nil)
     }
 
+    @Test("The keys of webhooks and receipts from before encryption are encrypted at the start too")
+    func keysFromBefore() async throws {
+        let memory = MemoryState()
+        let names = [WebhookSecrets.stateName("shop"), ReceiptKeys.name, ReceiptKeys.listName]
+        for name in names { memory.values[name] = Array("secret of \(name)".utf8) }
+        let state = SealedState(memory, keys: try Self.keys(1))
+        #expect(SealedState.secrets.allSatisfy { prefix in (names + [Self.name]).contains { $0.hasPrefix(prefix) } })
+        #expect(try await state.prepare(names: Array(memory.values.keys), logger: quiet) == [])
+        #expect(memory.values.keys.sorted() == names.map { SealedState.prefix + $0 }.sorted())
+        for name in names { #expect(try await state.loadState(name) == Array("secret of \(name)".utf8)) }
+    }
+
+    @Test("The sentence about a secret that cannot be read says what it belongs to, and how to replace it")
+    func owners() async throws {
+        let memory = MemoryState()
+        let state = SealedState(memory, keys: try Self.keys(1))
+        let table = [
+            (Self.name, "the backend crm", "its auth section"),
+            (WebhookSecrets.stateName("shop"), "the webhook shop", "webhooks rotate shop"),
+            (ReceiptKeys.name, "receipts from apps", "receipts rotate"),
+        ]
+        for (name, _, _) in table { try await state.saveState(name, Self.value) }
+        for (name, owner, again) in table {
+            let stored = try #require(memory.values[SealedState.prefix + name])
+            let sentence = try #require(try Self.keys(2).problem(with: stored, name: name))
+            #expect(sentence.contains(owner) && sentence.contains(again), "\(sentence)")
+        }
+    }
+
     @Test(
         "Without its key a value is named, never read as another one, and never removed",
         arguments: [nil, 2] as [UInt8?]

@@ -384,6 +384,13 @@ extension RouteTable {
             Route(.post, "/v1/dashboard/session", .open) { request, _, scope throws(Problem) in
                 try await own.dashboard.exchange(request, scope)
             },
+            // Recorded like an erasure: without an old key the reports of messages on their way are lost.
+            Route(.post, "/v1/receipt-keys/rotate", .scope(.admin), erases: true) {
+                request,
+                _,
+                scope throws(Problem) in
+                try await own.appReceipts.rotate(request, scope)
+            },
             Route(.delete, "/v1/users/{id}", .scope(.admin)) { _, values, scope throws(Problem) in
                 try await own.erasures.erase(values[0], scope)
             },

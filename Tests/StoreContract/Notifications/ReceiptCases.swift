@@ -140,8 +140,8 @@ extension StoreConformance {
             let id = try await store.accept(.sample(store, fixture.time, to: (0..<2).map { Recipient.sample($0) }))
             func words(_ backend: String = "", isRight: Bool = true) async throws -> [String] {
                 let logEntry = Array(#"{"outcome":"receipt"}"#.utf8)
-                let entries = (0..<2).map {
-                    let address = ReceiptAddress(delivery: id.rawValue + $0, backend: backend)
+                let entries = (0..<2).map { place in
+                    let address = ReceiptAddress(delivery: id.delivery(at: place), backend: backend)
                     return ReceiptEntry(address, state: .opened, logEntry: logEntry, isFor: { _ in isRight }) { _ in [1]
                     }
                 }

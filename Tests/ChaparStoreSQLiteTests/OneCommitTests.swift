@@ -1,4 +1,5 @@
 import Foundation
+import GRDB
 import ChaparCore
 import ChaparComposition
 import ChaparQueue

@@ -1,6 +1,7 @@
 import GRDB
 import ChaparCore
 import ChaparQueue
+import ChaparStoreContract
 import ChaparTesting
 import Testing
 

@@ -397,7 +397,7 @@ struct FCMPayloadTests {
     @Test("A message that is shown before it is sent has an id of zeros where a delivery's own will be")
     func shown() throws {
         let backend = try FCMBackend.scripted(ScriptedTransport { _ in .success(.fcmAccepted) })
-        let overridden = overriding(["android": ["priority": "normal"]])
+        let overridden = Self.overriding(["android": ["priority": "normal"]])
         for notification in [PushNotification(title: "A"), overridden] {
             let addressee = Addressee(recipient())
             let message = try #require(backend.payload(of: notification, for: addressee))

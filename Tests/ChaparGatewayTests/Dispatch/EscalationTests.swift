@@ -107,6 +107,7 @@ private struct EscalationRig {
         switch try await rig.store.record([entry]).first {
         case .recorded?: return "recorded"
         case .repeated?: return "repeated"
+        case .early?: return "early"
         case .unknown?, nil: return "unknown"
         }
     }

@@ -23,6 +23,9 @@ struct AudienceModel {
         /// The text of its token, as platforms get it.
         var tokenText: String { "\(name)-\(token)" }
 
+        /// The texts of all tokens that it has had.
+        var tokenTexts: [String] { (0...max(0, token)).map { "\(name)-\($0)" } }
+
         /// Its registration, without the braces.
         var fields: String {
             let tags = tags.sorted().map { "\"\($0)\"" }.joined(separator: ",")

@@ -158,7 +158,7 @@ private struct EndRun {
     /// Adds a delivery; returns false when it does not follow.
     mutating func add(_ id: Int64, _ state: DeliveryState) -> Bool {
         guard state == self.state, id == first.adding(clamping: count) else { return false }
-        count += 1
+        count = count.adding(clamping: 1)
         return true
     }
 }

@@ -67,7 +67,7 @@ struct OneCommitTests {
             let rows = try await store.read { db in
                 try String.fetchAll(
                     db,
-                    sql: "SELECT id - \(first) || ':' || state || ':' || attempts FROM deliveries ORDER BY id"
+                    sql: "SELECT (id - \(first)) || ':' || state || ':' || attempts FROM deliveries ORDER BY id"
                 )
             }
             #expect(rows == ["0:0:0", "1:1:0", "2:1:0", "3:1:0", "4:1:0", "5:1:1", "6:1:0", "7:4:0", "8:4:0"])

@@ -84,7 +84,7 @@ struct UnreadableFileTests {
         }
         let said = await reading.value
         #expect(begin.duration(to: .now) < .seconds(20))
-        let fix = "to its end. Write it to its end within"
+        let fix = "whose writer has not closed it. Write it to its end within"
         #expect(isWritten ? said == nil : said?.contains(fix) == true, "\(said ?? "")")
     }
 

@@ -148,7 +148,8 @@ def filters_are_the_parameters(browser, scene):
     for words, wanted in cases:
         faults.requests.clear()
         browser.js("const box = document.querySelector('main [data-search]'); box.value = arguments[0]; box.form.requestSubmit()", words)
-        # Pages of messages. Perhaps still for the search before, the page also asks how many are newer (limit 51) and for rows by id.
+        # Pages of messages. The page also asks how many are newer (limit 51) and for rows by id, perhaps still for the
+        # search before.
         pages = lambda: [params for params in asked(faults, "GET", "/v1/notifications") if params["limit"] == ["50"] and "id" not in params]
         browser.until(pages)
         browser.drawn()

@@ -44,8 +44,9 @@ package final class ReceiptKeys: Sendable {
     package static let lead: TimeInterval = 300
     /// The most roots whose ids are taken, the newest included: a forged id is compared with the codes of each.
     package static let maximumRoots = 5
-    /// The longest time for which ids of an old root are taken, in seconds: none is good for longer than the ``span`` of
-    /// its key and those of ``older`` ones.
+    /// The longest time for which ids of an old root are taken, in seconds.
+    ///
+    /// No id is good for longer: its key is used for one ``span``, and taken for ``older`` ones after that.
     package static let longestKept = 90 * 86_400
     /// The time for which one key makes ids, in seconds: 30 days.
     package static let span: TimeInterval = 30 * 86_400

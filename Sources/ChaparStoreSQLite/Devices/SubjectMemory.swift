@@ -30,7 +30,7 @@ final class SubjectMemory: Sendable {
         state.withLock { state in
             guard mark == state.mark, subjects.count <= Self.most else { return }
             if state.subjects.count + subjects.count > Self.most {
-                // What is left of campaigns that were cancelled.
+                // Cancelled campaigns left them: nothing takes them out.
                 state.subjects.removeAll(keepingCapacity: true)
                 state.ids.removeAll(keepingCapacity: true)
             }

@@ -4,7 +4,7 @@
     Tests/Dashboard/dashboard.py [--page FOLDER] [WORD ...]
 
 Without --page the page is the one that the program holds; with it, the files of a folder (Sources/ChaparServer/Dashboard). With
-words, only the checks whose names contain one. The checks are the functions of the files checks_*.py.
+words, only the checks whose names contain one, or the name of their file. The checks are the functions of the files checks_*.py.
 Needs Chromium and its driver (Debian: chromium, chromium-driver), openssl, and from PyPI selenium and axe-playwright-python (for the axe-core in it).
 Exit code 0: everything as expected; 1: something is not; 3: a program that is needed could not be found.
 Environment: CHAPAR, the program, default .build/debug/chapar; CHAPAR_PAGE_EVENTS, how many events the check of the memory sends.
@@ -54,17 +54,19 @@ def main():
         browser, scene = Browser(), Scene(Path(folder), options.page)
         try:
             for function in CHECKS:
-                if options.words and not any(word in function.__name__ for word in options.words):
+                if options.words and not any(word in f"{function.__module__}.{function.__name__}" for word in options.words):
                     continue
                 started = time.monotonic()
                 complaint = carried_out(function, browser, scene)
                 print(f"{'FAILED' if complaint else 'ok':6} {time.monotonic() - started:5.1f} s  {function.__name__}", flush=True)
                 if complaint:
-                    failed.append(function.__name__)
+                    failed.append(f"{function.__name__}: {complaint}")
                     print(f"       {complaint}", flush=True)
         finally:
             browser.driver.quit()
             scene.end()
+    if failed:  # Once more: of a long run often nothing but its end is kept.
+        print("\nWhat failed:", *failed, sep="\n")
     sys.exit(1 if failed else 0)
 
 

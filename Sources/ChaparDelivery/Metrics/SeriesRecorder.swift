@@ -76,7 +76,10 @@ package final class SeriesRecorder: Sendable {
                 }
             }
             if isLast { return }
-            let past = time.now.timeIntervalSince1970.truncatingRemainder(dividingBy: 60)
+            // The minute may have ended since it was read: then it is closed now, not with the next one.
+            let now = time.now
+            guard Self.minute(now) == minute else { continue }
+            let past = now.timeIntervalSince1970.truncatingRemainder(dividingBy: 60)
             await signal.wait(after: mark, atMost: .seconds(clamping: max(0.001, min(60, 60 - past))), time)
         }
     }

@@ -22,8 +22,7 @@ final class FileOwnership: Sendable {
 
     /// Takes the lock, or throws an error that names the process that has it.
     init(of path: String) throws(StoreError) {
-        var isFolder: ObjCBool = false
-        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+        if FolderPath.isFolder(path) == true {
             throw .failed("the store \(path) is a folder: name a file in it, such as \(path)/chapar.db")
         }
         let lockPath = path + ".lock"

@@ -228,14 +228,14 @@ package final class AppReceiptsAPI: Sendable {
             detail: "reported by the app",
             at: at
         )
-        let logEntry = EventJSON.receipt(receipt, backend: "app")
+        let logEntry = EventJSON.receipt(receipt, backend: EventJSON.appReporter)
         let entry = ReceiptEntry(
             ReceiptAddress(delivery: delivery),
             state: receipt.deliveryState,
             logEntry: logEntry
         ) { delivery in
             // Webhooks find the app of an event by its backend.
-            let backend = delivery.backend.isEmpty ? "app" : delivery.backend
+            let backend = delivery.backend.isEmpty ? EventJSON.appReporter : delivery.backend
             return EventJSON.received(delivery, changesState: true, backend: backend, logEntry: logEntry, at: now)
         }
         return try await state.record([entry]).first ?? .unknown

@@ -164,8 +164,10 @@ package final class DeviceEventsAPI: Sendable {
     ///
     /// A caller whose key names backends gets it only when it goes through one of them.
     private static func addresses(ofDelivery number: Int64, _ caller: Caller) -> [Address] {
-        guard let view = caller.view else { return [Address(ReceiptAddress(delivery: number), reporter: "app")] }
-        return view.backends.map { Address(ReceiptAddress(delivery: number, backend: $0.name), reporter: "app") }
+        let addresses =
+            caller.view?.backends.map { ReceiptAddress(delivery: number, backend: $0.name) }
+            ?? [ReceiptAddress(delivery: number)]
+        return addresses.map { Address($0, reporter: EventJSON.appReporter) }
     }
 
     // MARK: Reading
@@ -322,7 +324,7 @@ package final class DeviceEventsAPI: Sendable {
             for delivery in page
             where Self.isFor(device, delivery.recipient) && caller.mayUse(backend: delivery.backend) {
                 // While it waits for a report, the backend is the one that would take over.
-                let reporter = delivery.state.isFinal ? delivery.backend : "app"
+                let reporter = delivery.state.isFinal ? delivery.backend : EventJSON.appReporter
                 found.append(Address(ReceiptAddress(delivery: delivery.id), reporter: reporter))
             }
             guard page.count == 500, found.isEmpty else { break }

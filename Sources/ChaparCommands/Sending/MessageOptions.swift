@@ -148,10 +148,7 @@ struct MessageOptions: ParsableArguments {
         let (service, token) = try split(text, at: ":", "--to service:token, such as ios-apns:4f1c…")
         guard TokenService.named(service) != nil else {
             let names = TokenService.known.map(\.rawValue)
-            let meant =
-                TokenService.usual(of: service)?.rawValue
-                ?? Suggestion.nearest(to: service, among: names)
-            let hint = meant.map { "Did you mean \"\($0)\"? " } ?? ""
+            let hint = TokenService.nearest(to: service).map { "Did you mean \"\($0)\"? " } ?? ""
             throw ValidationError(
                 "\"\(service)\" is no token service. \(hint)There are \(names.joined(separator: ", "))."
             )

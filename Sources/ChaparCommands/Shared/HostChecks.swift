@@ -146,8 +146,7 @@ enum HostChecks {
 
     private static func file(_ store: GatewayConfiguration.Store) -> [Diagnosis] {
         let position = FolderPath.place(of: store.path)
-        var isFolder: ObjCBool = false
-        if FileManager.default.fileExists(atPath: store.path, isDirectory: &isFolder), isFolder.boolValue {
+        if FolderPath.isFolder(store.path) == true {
             return [
                 Diagnosis(
                     "store",

@@ -33,8 +33,7 @@ enum StoreOpening {
     ///
     /// A missing folder is no mistake: its disk may be mounted later.
     private static func checkPlace(of path: String) throws {
-        var isFolder: ObjCBool = false
-        if FileManager.default.fileExists(atPath: path, isDirectory: &isFolder), isFolder.boolValue {
+        if FolderPath.isFolder(path) == true {
             throw CommandFailure(
                 "store.path: \(path) is a folder: name a file in it, such as \(path)/chapar.db",
                 .configuration
@@ -42,10 +41,10 @@ enum StoreOpening {
         }
         let folder = FolderPath.folder(of: path)
         guard !folder.isEmpty else { return }
-        guard FileManager.default.fileExists(atPath: folder, isDirectory: &isFolder) else {
+        guard let isFolder = FolderPath.isFolder(folder) else {
             throw StoreError.failed("store.path: there is no folder \(folder): make it, or mount its disk")
         }
-        guard isFolder.boolValue else {
+        guard isFolder else {
             throw CommandFailure("store.path: \(folder) is a file and no folder: write another path", .configuration)
         }
     }

@@ -58,8 +58,13 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         "webpush": .webPush, "web": .webPush, "browser": .webPush,
     ]
 
-    /// Returns the service that the name of a platform probably stands for; nil for any other word.
-    package static func usual(of platform: String) -> TokenService? { usual[platform.lowercased()] }
+    /// Returns the known service that a word probably stands for: the name of a platform, or a misspelt name of a
+    /// service; nil for any other word.
+    package static func nearest(to word: String) -> TokenService? {
+        if let service = usual[word.lowercased()] { return service }
+        let names = known.map(\.rawValue)
+        return Suggestion.nearest(to: String(word.unicodeScalars.prefix(64)), among: names).flatMap(named)
+    }
 
     /// The platform of the service's devices: `ios`, `android`, `harmony` or `web`; `x` for a service that is not in
     /// ``known``.

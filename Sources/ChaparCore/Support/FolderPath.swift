@@ -1,7 +1,9 @@
-/// The folder of a path, found in its text.
+internal import Foundation
+
+/// The folder of a path, found in its text, and whether a path is one.
 ///
-/// It replaces Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path of one
-/// character: `c`, `.`.
+/// The first replaces Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path
+/// of one character: `c`, `.`.
 package enum FolderPath {
     /// Returns the folder that a path is in, without a slash at its end: empty for a path without a folder, `/` for one
     /// in the root.
@@ -23,5 +25,11 @@ package enum FolderPath {
     package static func place(of path: String) -> String {
         let folder = folder(of: path)
         return folder.isEmpty ? "." : folder
+    }
+
+    /// Whether there is a folder at a path, through links; nil for a path at which there is nothing.
+    package static func isFolder(_ path: String) -> Bool? {
+        var isFolder: ObjCBool = false
+        return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) ? isFolder.boolValue : nil
     }
 }

@@ -5,6 +5,9 @@ package import ChaparQueue
 /// Attempt log entries and events about receipts: `delivery.delivered`, `delivery.opened`, `delivery.failed`, and
 /// `delivery.receipt` for news that changes no state.
 extension EventJSON {
+    /// The reporter of a receipt that comes from the app itself, where others have the name of a backend.
+    package static let appReporter = "app"
+
     /// Returns the entry of a receipt in a delivery's attempt log.
     ///
     /// It does not contain the time of arrival, so a repeated receipt gives the same entry.

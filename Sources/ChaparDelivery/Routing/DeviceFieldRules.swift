@@ -39,8 +39,8 @@ package enum DeviceFieldRules {
     /// Returns the sentence about a service that does not exist.
     package static func unknownService(_ name: String) -> String {
         let services = TokenService.known.map(\.rawValue)
-        if let meant = TokenService.usual(of: name) { return "Did you mean \"\(meant)\"?" }
-        return didYouMean(name, services) ?? "The services are \(services.joined(separator: ", ")), and \(ownServices)."
+        if let meant = TokenService.nearest(to: name) { return "Did you mean \"\(meant)\"?" }
+        return "The services are \(services.joined(separator: ", ")), and \(ownServices)."
     }
 
     /// Returns the fault of a language tag; nil for one in the form of BCP 47, with `-` or `_`.

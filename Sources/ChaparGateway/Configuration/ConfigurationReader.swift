@@ -430,22 +430,16 @@ struct ConfigurationReader {
 
     /// Returns why no file can be written at a path, and what to do; nil where one can.
     private static func faultOfPlace(_ path: String) -> (problem: String, fix: String)? {
-        if isFolder(path) == true { return ("is a folder", "Name a file in it.") }
+        if FolderPath.isFolder(path) == true { return ("is a folder", "Name a file in it.") }
         let folder = FolderPath.folder(of: path)
-        guard !folder.isEmpty, isFolder(folder) != true else { return nil }
-        guard isFolder(folder) == nil else {
+        guard !folder.isEmpty, FolderPath.isFolder(folder) != true else { return nil }
+        guard FolderPath.isFolder(folder) == nil else {
             return ("is in \(folder), which is a file and no folder", "Write another path.")
         }
         return (
             "is in the folder \(folder), which is not there",
             "Make it, writable for the account that runs the gateway: serve does not."
         )
-    }
-
-    /// Whether there is a folder at a path; nil for nothing.
-    private static func isFolder(_ path: String) -> Bool? {
-        var isFolder: ObjCBool = false
-        return FileManager.default.fileExists(atPath: path, isDirectory: &isFolder) ? isFolder.boolValue : nil
     }
 
     private func queue(_ section: ConfigSection) -> GatewayConfiguration.Queue {

@@ -51,14 +51,21 @@ final class Recording {
         transaction.pending.answers.append { reply.succeed(()) }
     }
 
+    /// Returns the delivery of a result, when it is claimed under the result's lease.
+    private func claim(_ pointer: UnsafePointer<Resolution>) -> Entry? {
+        guard let entry = queueIndex.claims[pointer.pointee.delivery],
+            pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
+        else { return nil }
+        return entry
+    }
+
     /// Returns the claim and the final state of a result that leaves nothing else in the delivery's row; nil for any
     /// other.
     ///
     /// Most deliveries of a campaign that keeps failures only end so.
     private func plainEnd(_ pointer: UnsafePointer<Resolution>) -> (Entry, DeliveryState)? {
         guard pointer.pointee.attempt == nil, pointer.pointee.event == nil, pointer.pointee.receipt == nil,
-            let entry = queueIndex.claims[pointer.pointee.delivery], entry.stagedRow == nil,
-            pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true,
+            let entry = claim(pointer), entry.stagedRow == nil,
             case .end(let state) = RecordRules.decide(
                 pointer.pointee.transition,
                 mayHaveBeenSent: pointer.pointee.mayHaveBeenSent,
@@ -69,9 +76,7 @@ final class Recording {
     }
 
     private func record(_ pointer: UnsafePointer<Resolution>, _ event: EndEvent) throws(StoreError) {
-        if let entry = queueIndex.claims[pointer.pointee.delivery],
-            pointer.pointee.lease.map({ $0 == entry.lease?.number }) ?? true
-        {
+        if let entry = claim(pointer) {
             // The usual case, in which only what is kept of the resolution is copied.
             if pointer.pointee.receipt == nil,
                 case .end(let state) = RecordRules.decide(

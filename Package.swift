@@ -320,10 +320,11 @@ let package = Package(
             ],
             swiftSettings: strict
         ),
+        .target(name: "CChaparDocuments"),
         .target(
             name: "ChaparServer",
             dependencies: [
-                "ChaparAPI", "ChaparDelivery", "ChaparCore", "ChaparQueue",
+                "CChaparDocuments", "ChaparAPI", "ChaparDelivery", "ChaparCore", "ChaparQueue",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "HTTPTypes", package: "swift-http-types"),
                 .product(name: "Hummingbird", package: "hummingbird", condition: gateway),
@@ -335,10 +336,7 @@ let package = Package(
                 .product(name: "NIOHTTPCompression", package: "swift-nio-extras", condition: gateway),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ],
-            resources: [
-                .embedInCode("Dashboard"),
-                .embedInCode("OpenAPI/openapi.json"),
-            ],
+            exclude: ["Dashboard", "OpenAPI"],  // CChaparDocuments embeds them.
             swiftSettings: strict
         ),
         .target(

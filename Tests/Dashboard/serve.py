@@ -20,14 +20,14 @@ from urllib.parse import urlsplit
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 FOLDER = ROOT / "Sources/ChaparServer/Dashboard"
-LISTED = ROOT / "Sources/ChaparServer/Server/DashboardFiles.swift"
+LISTED = ROOT / "Sources/CChaparDocuments/documents.c"
 LANGUAGES = ("en", "fa", "ru")
 
 
 def scripts(folder=FOLDER):
     """The scripts in the order in which the gateway joins them."""
     found = {path.name: path for path in Path(folder).rglob("*.js")}
-    return [found[name + ".js"] for name in re.findall(r"PackageResources\.(\w+)_js\b", LISTED.read_text())]
+    return [found[name + ".js"] for name in re.findall(r'^#embed "\S+/(\w+)\.js"', LISTED.read_text(), re.MULTILINE)]
 
 
 def texts(folder=FOLDER):

@@ -26,12 +26,12 @@ struct DashboardPage: Sendable {
     let tag: String
 
     init() {
-        let style = String(decoding: DashboardFiles.style, as: UTF8.self)
+        let style = String(decoding: EmbeddedDocuments.style, as: UTF8.self)
         let script = Self.script
-        let texts = DashboardFiles.texts.map { "\"\($0)\":\(String(decoding: $1, as: UTF8.self))" }
+        let texts = EmbeddedDocuments.texts.map { "\"\($0)\":\(String(decoding: $1, as: UTF8.self))" }
             .joined(separator: ",")
         let data = "<script type=\"application/json\" id=\"texts\">"
-        text = String(decoding: DashboardFiles.markup, as: UTF8.self)
+        text = String(decoding: EmbeddedDocuments.markup, as: UTF8.self)
             .replacing("<style></style>", with: "<style>\(style)</style>")
             .replacing("\(data)</script>", with: "\(data){\(texts)}</script>")
             .replacing("<script></script>", with: "<script>\(script)</script>")
@@ -48,7 +48,7 @@ struct DashboardPage: Sendable {
     /// have lines of their own.
     static var script: String {
         var joined = Array("\"use strict\";\n".utf8)
-        for line in Array(DashboardFiles.scripts.joined()).split(separator: UInt8(ascii: "\n")) {
+        for line in EmbeddedDocuments.scripts.split(separator: UInt8(ascii: "\n")) {
             let code = line.drop { $0 == UInt8(ascii: " ") }
             if code.isEmpty || comments.contains(where: { code.starts(with: $0) }) { continue }
             joined += code

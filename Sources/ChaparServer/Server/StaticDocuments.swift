@@ -20,9 +20,9 @@ package final class StaticDocuments: Sendable {
 
     /// Returns the description with the version and, in each operation, the required access.
     package static func description(_ build: BuildInfo, _ routes: [Route]) -> [UInt8] {
-        guard case .object(var root)? = try? JSONValue(parsing: PackageResources.openapi_json),
+        guard case .object(var root)? = try? JSONValue(parsing: EmbeddedDocuments.apiDescription),
             var info = root["info"]?.objectValue, var paths = root["paths"]?.objectValue
-        else { return PackageResources.openapi_json }
+        else { return EmbeddedDocuments.apiDescription }
         info["version"] = .string(build.version)
         for route in routes {
             let method = route.method.rawValue.lowercased()

@@ -31,7 +31,7 @@ extension PostgresStore: SearchStore {
 
     /// Marks ended deliveries as handled, or no longer, in one transaction.
     public func mark(_ marks: [DeadMark]) async throws(StoreError) {
-        let columns: [(String, KeyPath<DeadMark, Bool?> & Sendable)] = [
+        let columns: [(String, any KeyPath<DeadMark, Bool?> & Sendable)] = [
             ("acknowledged", \.isAcknowledged), ("resent", \.isResent),
         ]
         try await transaction(on: core.recorder) { (db) throws(PostgresError) in

@@ -13,14 +13,14 @@ import Testing
 /// What can be said of the page without a browser; the rest is in Tests/Dashboard.
 @Suite("The dashboard's page", .timeLimit(.minutes(1)))
 struct DashboardPageTests {
-    let markup = String(decoding: DashboardFiles.markup, as: UTF8.self)
-    let style = String(decoding: DashboardFiles.style, as: UTF8.self)
+    let markup = String(decoding: EmbeddedDocuments.markup, as: UTF8.self)
+    let style = String(decoding: EmbeddedDocuments.style, as: UTF8.self)
     let page = DashboardPage.shared
 
     /// The texts by language and group; a text that counts has a form for each plural category.
     static func texts() throws -> [String: [String: JSONValue]] {
         var texts: [String: [String: JSONValue]] = [:]
-        for (language, bytes) in DashboardFiles.texts {
+        for (language, bytes) in EmbeddedDocuments.texts {
             for (group, entries) in try #require(try JSONValue(parsing: bytes).objectValue) {
                 for (name, text) in try #require(entries.objectValue) {
                     texts[language, default: [:]]["\(group).\(name)"] = text
@@ -108,10 +108,8 @@ struct DashboardPageTests {
 
     @Test("keeps every line of code when it leaves out comments: no text of the scripts has several lines")
     func textsOfOneLine() {
-        for bytes in DashboardFiles.scripts {
-            for line in String(decoding: bytes, as: UTF8.self).split(separator: "\n") {
-                #expect(line.count(where: { $0 == "`" }).isMultiple(of: 2), "\(line)")
-            }
+        for line in String(decoding: EmbeddedDocuments.scripts, as: UTF8.self).split(separator: "\n") {
+            #expect(line.count(where: { $0 == "`" }).isMultiple(of: 2), "\(line)")
         }
     }
 
@@ -122,7 +120,7 @@ struct DashboardPageTests {
         #expect(Set(paths).count == paths.count && paths.contains("/") && paths.contains("/messages/:id"))
         let start = try #require(script.ranges(of: "\nbegin();").last)
         #expect(script[start.upperBound...].trimmingCharacters(in: .whitespacesAndNewlines).isEmpty)
-        let sources = DashboardFiles.scripts.map { String(decoding: $0, as: UTF8.self) }.joined()
+        let sources = String(decoding: EmbeddedDocuments.scripts, as: UTF8.self)
         let names = sources.matches(of: #/(?m)^(?:async function|function|const|let|class) (\w+)/#)
             .map { String($0.output.1) }
         let twice = Dictionary(grouping: names) { $0 }.filter { $0.value.count > 1 }.keys.sorted()

@@ -58,7 +58,7 @@ struct APIPlatformsTests {
         #expect(reply.status == 201, "\(reply.text)")
     }
 
-    // MARK: Who may, and where
+    // MARK: Access
 
     /// Every route, with a body that is right.
     static let calls: [(method: HTTPRequest.Method, path: String, body: String?)] = [

@@ -50,7 +50,7 @@ final class HeldStore: NotificationStore {
         whole = MemoryStore(database)
     }
 
-    // MARK: What a test does
+    // MARK: Calls of tests
 
     /// What was accepted, in order.
     var accepted: [NewNotification] { contents.withLock { $0.accepted } }

@@ -108,7 +108,7 @@ public final class SimulatedDisk: Sendable {
     /// Whether there was a crash and no restart since.
     public var isDown: Bool { state.withLock { $0.isDown } }
 
-    // MARK: What is there
+    // MARK: Contents
 
     /// The bytes that all files may have together; nil for no bound.
     public var budget: Int? {

@@ -4,7 +4,7 @@ import ChaparCore
 
 /// What clients learn of campaigns and resends, and what must be true of them when they are over.
 extension Oracle {
-    // MARK: What is learned
+    // MARK: Observations
 
     /// Records the id of a campaign, of which there may be one only.
     func learn(_ number: Int, _ id: String) {

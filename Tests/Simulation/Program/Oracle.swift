@@ -155,7 +155,7 @@ final class Oracle: @unchecked Sendable {
         return found
     }
 
-    // MARK: What clients did
+    // MARK: Requests of clients
 
     /// Records a new submission; gives its serial number.
     func add(_ make: (Int) -> Submission) -> Int {

@@ -27,7 +27,7 @@ extension JSONObject {
 }
 
 extension JSONValue {
-    /// Makes a value of anything: what has no form in JSON becomes the text that describes it.
+    /// Makes a JSON value of any value; one without a form in JSON becomes the text that describes it.
     init(plain value: Any) {
         switch value {
         case let value as JSONValue: self = value

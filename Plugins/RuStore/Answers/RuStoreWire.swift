@@ -1,6 +1,6 @@
 internal import ChaparCore
 
-/// An answer of RuStore, read as defensively as undocumented shapes ask for.
+/// An answer of RuStore. Its shapes are not documented, so reading accepts every known form and never fails.
 ///
 /// The direct API's errors have `code`, `message` and `status` at the top or inside `error`, as Google's; the
 /// universal one's have `status`, or `Status` as its successes do, and a list of `errors`. The texts decide only

@@ -1,8 +1,9 @@
 internal import Foundation
 public import ChaparCore
 
-/// Hands notifications to a service of your own over HTTP. So a platform can be added in any language, without a build
-/// of the gateway.
+/// Hands notifications to a service of your own over HTTP.
+///
+/// So a platform can be added in any language, without a build of the gateway.
 ///
 /// The service takes `POST` requests with a batch of messages and answers 200 with an outcome for each. It checks the
 /// signature (Standard Webhooks), and it must treat a message id that it has seen as done, since a request whose answer

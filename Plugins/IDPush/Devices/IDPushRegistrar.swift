@@ -177,8 +177,9 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         return record
     }
 
-    /// Performs one action and returns the meaning of its answer. An unreadable answer is retried: there are at most
-    /// ``IDPushOptions/attempts`` attempts.
+    /// Performs one action and returns the meaning of its answer.
+    ///
+    /// An unreadable answer is retried: there are at most ``IDPushOptions/attempts`` attempts.
     private func exchange(
         _ action: IDPushAction,
         playerID: String?,

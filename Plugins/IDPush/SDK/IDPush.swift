@@ -169,7 +169,8 @@ extension IDPush {
         }
     }
 
-    /// As ``setup(projectID:)`` of the shared instance; without one the project id is kept until there is one.
+    /// Calls ``setup(projectID:)`` of the shared instance; without an instance the project id is stored until there is
+    /// one.
     public static func Setup(projectID: String) {  // swift-format-ignore: AlwaysUseLowerCamelCase
         if let shared { return shared.setup(projectID: projectID) }
         let trimmed = projectID.trimmed
@@ -177,15 +178,15 @@ extension IDPush {
         box.withLock { $0.projectID = trimmed }
     }
 
-    /// As ``playerID`` of the shared instance.
+    /// Returns ``playerID`` of the shared instance.
     public static func GetPlayerID() -> String? {  // swift-format-ignore: AlwaysUseLowerCamelCase
         shared?.playerID
     }
 
-    /// As ``perform(_:then:)`` of the shared instance, with the server's answer in Swift's own types: `[String: Any]`
-    /// and so on.
+    /// Calls ``perform(_:then:)`` of the shared instance, with the server's answer in Swift's own types: `[String:
+    /// Any]` and so on.
     ///
-    /// Without an instance nothing can be sent: that is printed and called back like any other mistake.
+    /// Without an instance nothing can be sent: the error is printed and called back like any other.
     public static func Perform(  // swift-format-ignore: AlwaysUseLowerCamelCase
         action: IDPushAction,
         then callback: @escaping @Sendable (IDPushActionError?, Any?) -> Void

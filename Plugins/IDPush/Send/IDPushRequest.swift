@@ -1,6 +1,8 @@
 import ChaparCore
 
-/// One request to IDPush: the path and the form of an action. It is made without any I/O.
+/// One request to IDPush: the path and the form of an action.
+///
+/// It is made without any I/O.
 public struct IDPushRequest: Sendable, Hashable {
     /// The path under the base address.
     public let path: String

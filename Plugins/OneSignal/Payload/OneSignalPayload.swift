@@ -124,8 +124,9 @@ struct OneSignalPayload {
 
 /// A text in OneSignal's languages, of which each is read once.
 struct OneSignalText {
-    /// The text in each language, by OneSignal's code. Of several tags with one code, the tag that equals the code
-    /// counts, else the first.
+    /// The text in each language, by OneSignal's code.
+    ///
+    /// Of several tags with one code, the tag that equals the code counts, else the first.
     private(set) var byCode: [String: String] = [:]
     /// The text in every other language.
     let fallback: String

@@ -166,7 +166,9 @@ struct OneSignalBatch: Sendable {
 }
 
 extension OneSignalOutcomes {
-    /// Reads an answer to a create. A success status is not enough: the id decides whether a message was made.
+    /// Reads an answer to a create.
+    ///
+    /// A success status is not enough: the id decides whether a message was made.
     init(_ answer: OneSignalAnswer, for chunk: OneSignalBatchRequest) {
         let isForAudience = if case .audience = chunk.form { true } else { false }
         guard (200..<300).contains(answer.status) else {

@@ -22,7 +22,9 @@ struct ServiceAuth: Sendable {
         self.keys = keys
     }
 
-    /// Returns the key of a secret: the base64 after `whsec_`, or the bytes of any other text. It has 24 bytes or more.
+    /// Returns the key of a secret: the base64 after `whsec_`, or the bytes of any other text.
+    ///
+    /// A key has 24 bytes or more.
     private static func key(_ secret: Secret) throws(Mistake) -> SymmetricKey {
         let text = secret.reveal()
         let prefix = "whsec_"

@@ -39,8 +39,9 @@ enum WebPushRejections {
         let consequence: Consequence
         let reason: String
         let detail: String?
-        /// Whether the row was chosen by the status alone. Then the cause may also be that the subscription was made
-        /// with another VAPID key.
+        /// Whether the row was chosen by the status alone.
+        ///
+        /// Then the cause may also be that the subscription was made with another VAPID key.
         let isVague: Bool
 
         init(_ consequence: Consequence, _ reason: String, _ detail: String? = nil, isVague: Bool = false) {

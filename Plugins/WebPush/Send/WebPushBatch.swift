@@ -114,7 +114,7 @@ struct WebPushBatch {
         }
     }
 
-    /// The value of `TTL`, which every request must have; nil when no time is left.
+    /// Returns the value of `TTL`, which every request must have; nil when no time is left.
     private func life(of request: PushRequest) -> Int64? {
         switch request.remaining(now: started) {
         case .platformDefault: Int64(clamping: options.timeToLive.inSeconds)
@@ -124,8 +124,9 @@ struct WebPushBatch {
         }
     }
 
-    /// Returns the field that tells Microsoft's service whether to keep a message. Without it the service refuses a
-    /// `TTL` that does not fit its default.
+    /// Returns the field that tells Microsoft's service whether to keep a message.
+    ///
+    /// Without it the service refuses a `TTL` that does not fit its default.
     private static func cachePolicy(_ address: HTTPAddress, life: Int64) -> [HTTPHeader] {
         guard address.endpoint.isBelow("notify.windows.com") || address.path.hasPrefix("/w/?token=") else { return [] }
         return [HTTPHeader("x-wns-cache-policy", life == 0 ? "no-cache" : "cache")]

@@ -18,8 +18,9 @@ public final class WebPushSimulator: Sendable {
         public var ports: [WebPushService: Int] = [:]
         /// The protocols that ALPN may negotiate.
         public var protocols = ["h2", "http/1.1"]
-        /// Whether every id counts as a subscription; otherwise only those that were made are known. Magic ids are
-        /// honoured in both cases.
+        /// Whether every id counts as a subscription; otherwise only those that were made are known.
+        ///
+        /// Magic ids are honoured in both cases.
         public var takesAny = false
         /// The offset of the server's clock from the time source; positive is ahead.
         public var clockOffset = Duration.zero

@@ -52,7 +52,7 @@ final class HeldStore: NotificationStore {
 
     // MARK: Calls of tests
 
-    /// What was accepted, in order.
+    /// The accepted notifications, in order.
     var accepted: [NewNotification] { contents.withLock { $0.accepted } }
 
     /// Lets acceptances and the question for depths fail from now on; nil ends it.

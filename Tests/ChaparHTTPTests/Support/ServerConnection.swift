@@ -38,7 +38,7 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     /// Requests that are complete and not answered, oldest first.
     private(set) var pending: [Int32] = []
     private(set) var requestCount = 0
-    /// What tests read on threads of their own.
+    /// The state that tests read on threads of their own.
     private struct Seen {
         var largestFrame = 0
         var continuations = 0

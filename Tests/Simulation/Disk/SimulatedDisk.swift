@@ -128,7 +128,7 @@ public final class SimulatedDisk: Sendable {
     /// A hash of ``contents`` that is the same in each process; it goes over all bytes.
     public var contentsHash: UInt64 { state.withLock { $0.hash } }
 
-    /// What has happened so far.
+    /// The counts so far.
     public var counts: DiskCounts { state.withLock { $0.counts } }
 
     // MARK: Calls that change something

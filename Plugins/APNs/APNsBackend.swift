@@ -121,7 +121,8 @@ public final class APNsBackend: PushBackend {
         await replay(replays.withLock { $0 }, of: batch, on: pool, started: started, report: report)
     }
 
-    /// Sends what was refused for its credential once more, on another connection and with the newest token.
+    /// Sends messages that were refused for their credential once more, on another connection and with the newest
+    /// token.
     ///
     /// The refused connection is retired already. A second refusal is final.
     private func replay(
@@ -136,9 +137,9 @@ public final class APNsBackend: PushBackend {
             report(refused.map { batch.slots[$0.index].report($0.otherwise) })
             return
         }
-        // A replay must not meet the refused token again on a sister of the retired connection.
+        // A replay must not use another connection that still carries the refused token.
         if let tokens, tokens.consumeReplacement() { pool.replaceConnections() }
-        await tokens?.prepare()  // Keeps a token that the refusal made.
+        await tokens?.prepare()  // Saves a token that was minted after the refusal.
         let slots = batch.slots
         await pool.send(refused.map { batch.calls[$0.index] }) { replies in
             report(
@@ -211,7 +212,7 @@ public final class APNsBackend: PushBackend {
 
     // MARK: Checks, sizes and limits
 
-    /// Finds what Apple would refuse; the exact size is counted only when it may matter.
+    /// Finds what Apple would refuse; the exact size is counted only when a bound does not already show that it fits.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         if recipient == .token, APNsCheck.isPlain(notification), !APNsPayload.needsExtension(notification),
             APNsPayload.upperBound(notification, overrides: nil) <= APNsPushType.alert.payloadLimit
@@ -235,7 +236,7 @@ public final class APNsBackend: PushBackend {
         return PayloadSize(bytes: payload.count, limit: APNsCheck.limit(headers, addressee.recipient.form))
     }
 
-    /// The request's body, in the recipient's language.
+    /// Returns the request's body, in the recipient's language.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         (try? JSONValue(parsing: encoded(notification, for: addressee).payload))?.objectValue
     }
@@ -272,7 +273,7 @@ public final class APNsBackend: PushBackend {
         return APNsOverrides(overrides).tokenUse(activity: notification.activity)
     }
 
-    /// True for calls, Push-to-Talk and the start of a Live Activity.
+    /// Whether a second copy does harm: true for calls, Push-to-Talk and the start of a Live Activity.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool {
         guard let overrides = notification.overrides[Self.kind.rawValue].map({ APNsOverrides($0) }) else {
             return false
@@ -283,13 +284,14 @@ public final class APNsBackend: PushBackend {
     /// The sum of the stream limits that Apple grants now; at least 1, so that a first message opens a connection.
     public var window: Int? { max(1, pool.status.streamLimit) }
 
-    /// Why nothing can be sent, for the dates of the client certificate; nil with a key.
+    /// Returns the refusal of all messages while the dates of the client certificate do not allow sending; nil with a
+    /// key.
     public func credentialProblem(at now: Date) -> Refusal? {
         guard case .certificate(let certificate) = options.credential else { return nil }
         return certificate.problem(at: now)
     }
 
-    /// Connections, credential, and what Apple complained about.
+    /// The state of connections and credential, with Apple's last complaint.
     public var health: BackendHealth {
         guard case .certificate(let certificate) = options.credential else {
             return BackendHealth(pool.status, alert: tokens?.alert)

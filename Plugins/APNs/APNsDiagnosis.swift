@@ -2,12 +2,12 @@ import Foundation
 public import ChaparCore
 
 extension APNsBackend {
-    /// Looks at key or certificate and topic, then asks Apple with one push to a token that cannot exist.
+    /// Checks the key or certificate and the topic, then sends Apple one push to a token that cannot exist.
     ///
     /// Success is the answer `BadDeviceToken`: it comes after Apple has accepted connection, credential and topic.
     public func diagnose() async -> [Diagnosis] {
         var findings = [credentialFinding, topicFinding]
-        // Nothing is sent with such a certificate, and a handshake that Apple refuses says no more.
+        // No message is sent with an invalid certificate, and a refused handshake would add no information.
         guard credentialProblem(at: time.now) == nil else { return findings }
         await tokens?.prepare()
         do throws(HTTPFailure) {
@@ -22,7 +22,7 @@ extension APNsBackend {
         return findings
     }
 
-    /// Shows nothing, is not stored, and reaches no device.
+    /// A push that shows nothing, is not stored, and reaches no device.
     private var probe: HTTPCall {
         let template = HTTPCallTemplate(
             method: "POST",

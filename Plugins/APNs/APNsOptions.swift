@@ -1,7 +1,7 @@
 public import Foundation
 public import ChaparCore
 
-/// Everything an ``APNsBackend`` needs to know, read from its section of a configuration file or set in code.
+/// The options of an ``APNsBackend``, read from its section of a configuration file or set in code.
 public struct APNsOptions: Sendable {
     /// The two environments of Apple's tokens: builds run from Xcode have development tokens, all others production
     /// tokens.
@@ -23,7 +23,7 @@ public struct APNsOptions: Sendable {
         case key(APNsAuthKey, keyID: String, teamID: String)
         /// A client certificate.
         case certificate(APNsCertificate)
-        /// The strategy of a relay before Apple, instead of the two above.
+        /// The strategy of a relay before Apple, instead of Apple's own credentials.
         case strategy(any AuthStrategy)
     }
 
@@ -31,7 +31,7 @@ public struct APNsOptions: Sendable {
     public var credential: Credential
     /// The app's bundle id.
     public var topic: String
-    /// Which of Apple's hosts.
+    /// The environment, which decides Apple's host.
     public var environment: Environment
     /// The port: 443, or 2197 where a firewall blocks 443; both take the same requests.
     public var port: Int
@@ -57,7 +57,7 @@ public struct APNsOptions: Sendable {
         managementEndpoint = Self.management(environment)
     }
 
-    /// Whether requests carry a provider token, of ours or of the relay that they go through.
+    /// Whether requests carry a provider token: this backend's, or that of the relay that they go through.
     var hasProviderToken: Bool { if case .certificate = credential { false } else { true } }
 
     /// The strategy that authorizes requests to a relay; nil where Apple's own credentials are used.
@@ -79,7 +79,7 @@ public struct APNsOptions: Sendable {
             : HTTPEndpoint(host: "api-manage-broadcast.sandbox.push.apple.com", port: 2195)
     }
 
-    /// The pool for one of the endpoints.
+    /// Returns the configuration of the pool for one of the endpoints.
     func pool(_ endpoint: HTTPEndpoint, policy: any HTTPConnectionPolicy) -> HTTPPoolConfiguration {
         var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http2)
         common.apply(to: &pool)
@@ -286,7 +286,7 @@ extension APNsOptions {
 }
 
 extension APNsCertificate {
-    /// Whether it is good for an environment's host.
+    /// Whether the certificate is valid for the host of an environment.
     func fits(_ environment: APNsOptions.Environment) -> Bool {
         environment == .production ? isForProduction : isForDevelopment
     }

@@ -2,7 +2,7 @@ internal import Foundation
 internal import Logging
 public import ChaparCore
 
-/// Altcraft: keeps a resource's push subscriptions, tells it what became of messages, and starts trigger campaigns.
+/// Altcraft: keeps a resource's push subscriptions, reports deliveries and openings, and starts trigger campaigns.
 ///
 /// Altcraft sends its pushes itself, to the tokens that devices subscribed with. Sending through this backend starts a
 /// trigger campaign, whose template is in the platform; without one in the options nothing can be sent, and the
@@ -79,10 +79,10 @@ public final class AltcraftBackend: PushBackend {
         AltcraftCheck.examine(notification, for: client.options.campaign?.call)
     }
 
-    /// True: each launch of a campaign sends, so a repeat sends twice.
+    /// Returns true: each start of a campaign sends, so a repeat sends twice.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { true }
 
-    /// One campaign start for each connection.
+    /// The number of campaign starts that the connections take at once: one each.
     public var window: Int? { client.options.common.maximumConnections }
 
     /// The connections of the subscriptions and of the campaigns.
@@ -105,7 +105,7 @@ public final class AltcraftBackend: PushBackend {
     public var devices: (any DeviceRegistrar)? { mobile }
     /// Keeps subscriptions.
     public var subscriptions: (any SubscriptionManager)? { mobile }
-    /// Keeps profile fields, when the options say so.
+    /// Sets profile fields, when the options say so.
     public var tags: (any TagEditor)? { client.options.updatesProfiles ? mobile : nil }
     /// Takes deliveries and openings.
     public var events: (any EventReporter)? { mobile }
@@ -114,7 +114,7 @@ public final class AltcraftBackend: PushBackend {
     /// The SDK's schedule, unless the options say otherwise.
     public var operationPolicy: RetrySchedule { client.options.operationPolicy }
 
-    /// Forgets saved and manual tokens and JWTs, of a device or of all; the subscriptions at Altcraft stay as they are.
+    /// Forgets saved and manual tokens and JWTs, of a device or of all; the subscriptions at Altcraft stay unchanged.
     public func forget(device: String?) async throws(PushError) {
         try await mobile.tokens.store.forget(device)
         client.auth.forget(device: device)

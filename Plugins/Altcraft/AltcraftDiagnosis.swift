@@ -2,7 +2,7 @@ import Foundation
 public import ChaparCore
 
 extension AltcraftBackend {
-    /// Examines only what needs no profile, since each call of Altcraft names one.
+    /// Examines only settings that need no profile, since each call of Altcraft names one.
     public func diagnose() async -> [Diagnosis] {
         var findings: [Diagnosis] = []
         if campaign == nil {

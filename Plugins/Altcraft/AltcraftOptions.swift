@@ -1,16 +1,16 @@
 public import ChaparCore
 
-/// How an Altcraft resource is used.
+/// The options of an Altcraft resource.
 ///
 /// The factory in `AltcraftPlugin.swift` reads it from a section of the configuration and checks it there; code sets it
-/// by hand. The credentials of devices are not part of it, but of ``AltcraftAuth``.
+/// by hand. ``AltcraftAuth`` has the credentials of devices.
 public struct AltcraftOptions: Sendable {
     /// The change of a device's subscription when the registry loses the device.
     @nonexhaustive
     public enum Removal: String, Sendable, CaseIterable {
         /// No request is sent.
         case nothing
-        /// It gets no more messages, and no unsubscription is recorded in the profile.
+        /// It is suspended: it gets no more messages, and the profile shows no unsubscription.
         case suspend
         /// It is unsubscribed, which the profile shows.
         case unsubscribe
@@ -21,13 +21,13 @@ public struct AltcraftOptions: Sendable {
     public enum Schedule: String, Sendable, CaseIterable {
         /// As the SDK: after 1, 5.5, 30.25, 166.4, 915.1 and 5032.8 seconds, then with every sweep.
         case sdk
-        /// As the gateway does for other platforms, with the pause that the platform asks for.
+        /// As with other platforms: the gateway's pauses, and the pause that the platform asks for.
         case gateway
     }
 
     /// Where the resource listens: the pixel host of the account.
     public var base: HTTPBaseURL
-    /// How to connect; requests may take 60 s, as with the SDK.
+    /// The connection's options; the timeout is 60 s by default, as in the SDK.
     public var common: CommonBackendOptions
     /// The app's identity in each subscription, unless the device has its own `app_id`, `app_iid`, `app_version`.
     public var appInfo: AppInfo?
@@ -37,7 +37,7 @@ public struct AltcraftOptions: Sendable {
     public var providerPriority: [TokenService]
     /// Whether a change waits for Altcraft's processing unless the caller says otherwise.
     public var sync = true
-    /// The numbers of events.
+    /// The numbering of events.
     public var eventCodes = AltcraftEventCodes.seed
     /// When an operation is tried again.
     public var schedule = Schedule.sdk
@@ -45,15 +45,17 @@ public struct AltcraftOptions: Sendable {
     public var maximumAttempts = 16
     /// The pause between attempts after the schedule's last one.
     public var sweep = Duration.seconds(10_800)
-    /// The statuses of refusals that are tried again all the same, of 408 and 429; the SDK repeats neither.
+    /// The statuses of refusals that are retried nevertheless: 408, 429 or both.
+    ///
+    /// The SDK retries neither.
     public var alsoRetried: Set<Int> = []
     /// The change of the subscription of a device that is removed.
     public var removal = Removal.suspend
     /// Whether tags are written into the profile; they must be fields of the database.
     public var updatesProfiles = false
-    /// The pixel that takes events of the app's own whose options name none.
+    /// The pixel for events of the app's own whose options name none.
     public var pixel: String?
-    /// How messages are sent; nil sends none.
+    /// The campaign that sends messages; nil sends none.
     public var campaign: AltcraftCampaignOptions?
 
     /// Makes options; nothing is checked here.
@@ -97,12 +99,12 @@ public struct AltcraftOptions: Sendable {
     }
 }
 
-/// How messages are sent: a trigger campaign of the platform, whose template takes the message's texts.
+/// The trigger campaign of the platform that sends messages; its template takes the message's texts.
 ///
 /// The mobile endpoints cannot send. Source: Altcraft's developer guide, "Trigger launch (API call)" and "Profile
 /// import + trigger campaign launch", read 2026-11.
 public struct AltcraftCampaignOptions: Sendable {
-    /// Which call starts the campaign.
+    /// The call that starts the campaign.
     @nonexhaustive
     public enum Call: String, Sendable, CaseIterable {
         /// For a profile that exists; nothing is imported.
@@ -142,7 +144,7 @@ public struct AltcraftCampaignOptions: Sendable {
     public var apiToken: Secret
     /// The campaign.
     public var triggerID: Int64
-    /// Which call starts it.
+    /// The call that starts the campaign.
     public var call: Call
     /// How a profile is found by the gateway's user.
     public var matching: Matching
@@ -150,7 +152,7 @@ public struct AltcraftCampaignOptions: Sendable {
     public var fieldName: String?
     /// The resource whose subscriptions are searched by address or phone number; nil searches all.
     public var resourceID: Int64?
-    /// The database that an import goes to, where the campaign does not say.
+    /// The database that an import goes to, if the campaign names none.
     ///
     /// Only ``Call/importAndStart`` sends it.
     public var databaseID: Int64?

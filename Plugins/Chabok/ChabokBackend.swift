@@ -14,7 +14,7 @@ public final class ChabokBackend: PushBackend {
     public var kind: BackendKind { Self.kind }
     /// Users, registered devices, installation ids, public channels, tags, everybody; never device tokens.
     public let audience: BackendAudience
-    /// Messages to any audience, and what became of them.
+    /// Messages to any audience, and their states.
     public let messages: ChabokMessages
     /// Installations: registration and look-ups.
     public let installations: ChabokInstallations
@@ -22,7 +22,7 @@ public final class ChabokBackend: PushBackend {
     public let users: ChabokUsers
     /// Behaviour of users, and what devices did with messages.
     public let tracker: ChabokTracker
-    /// The events of Chabok, its link and its devices; takes one reader.
+    /// The events of Chabok, its link and its devices, for one reader.
     public let stream: ChabokEventStream
 
     let client: ChabokClient
@@ -36,7 +36,7 @@ public final class ChabokBackend: PushBackend {
     /// - Parameters:
     ///   - options: The app and how it is used.
     ///   - strategy: Authorizes requests instead of the access token.
-    ///   - display: What the app's devices show of a message; by default what the client library does with
+    ///   - display: The rules for what the app's devices show of a message; by default those of the client library with
     ///     ``ChabokOptions/display``.
     ///   - context: Its surroundings.
     /// - Throws: When a certificate or proxy of the options cannot work.
@@ -73,7 +73,7 @@ public final class ChabokBackend: PushBackend {
 
     // MARK: Sending
 
-    /// Sends all requests in as few calls as Chabok's forms allow, each call once.
+    /// Sends all requests in as few calls as Chabok's API allows, each call once.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var batch = ChabokBatch()
         for (index, request) in requests.enumerated() {
@@ -90,7 +90,7 @@ public final class ChabokBackend: PushBackend {
         }
     }
 
-    /// Adds a request's recipients to the batch; gives the outcomes of those that need no call.
+    /// Adds a request's recipients to the batch; returns the outcomes of those that need no call.
     private func add(_ request: PushRequest, at index: Int, to batch: inout ChabokBatch) async -> [DeliveryReport] {
         let notification = request.notification
         func makeReport(_ position: Int, _ outcome: DeliveryOutcome) -> DeliveryReport {
@@ -217,17 +217,21 @@ public final class ChabokBackend: PushBackend {
         ChabokCheck.examine(notification, for: recipient, options: options)
     }
 
-    /// Returns the bytes of the message in the recipient's language; Chabok documents no limit, and this one is ours.
+    /// Returns the bytes of the message in the recipient's language.
+    ///
+    /// Chabok documents no limit; the limit is Chapar's.
     public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
         ChabokCheck.size(of: notification, language: addressee.language, options: options)
     }
 
-    /// The message in the recipient's language, without the user.
+    /// Returns the message in the recipient's language, without the user.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         ChabokCheck.message(notification, options, language: addressee.language).members
     }
 
-    /// True unless the options say otherwise: Chabok knows no idempotency key, so a second copy is a second message.
+    /// Whether a second copy does harm: true unless the options say otherwise.
+    ///
+    /// Chabok knows no idempotency key, so a second copy is a second message.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { !options.resendsAmbiguous }
 
     /// The number of messages that the connections take in full arrays.
@@ -236,7 +240,7 @@ public final class ChabokBackend: PushBackend {
     /// Arrays of different bodies.
     public var batching: RequestBatching? { RequestBatching(limit: ChabokBatch.arrayLimit, isMixed: true) }
 
-    /// The link, and whether the access token is good.
+    /// The state of the link and of the access token.
     public var health: BackendHealth {
         var health = BackendHealth(client.pool.status)
         if let alert = client.credentialAlert {
@@ -249,10 +253,10 @@ public final class ChabokBackend: PushBackend {
         return health
     }
 
-    /// Where the link stands.
+    /// The state of the link.
     public var connectionState: ChabokConnectionState { client.monitor.state }
 
-    /// Probes the link again and again, for the event stream; returns when cancelled, or at once when probes are off.
+    /// Probes the link at an interval, for the event stream; returns when cancelled, or at once when probes are off.
     public func watch() async {
         guard options.probeInterval > .zero else { return }
         while !Task.isCancelled {
@@ -277,9 +281,9 @@ public final class ChabokBackend: PushBackend {
     public var tags: (any TagEditor)? { users }
     /// Takes reports of devices.
     public var events: (any EventReporter)? { tracker }
-    /// Asks apps to remove notifications, by a convention of our own that the apps must support.
+    /// Asks apps to remove notifications, by a convention of Chapar's that the apps must support.
     public var recall: (any MessageRecaller)? { messages }
-    /// Tells how a message fares.
+    /// Reads the state of a message.
     public var tracking: (any MessageTracker)? { messages }
     /// Reads clicks.
     public var clicks: (any ClickReader)? { tracker }

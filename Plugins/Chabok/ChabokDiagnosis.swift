@@ -2,7 +2,7 @@ import Foundation
 public import ChaparCore
 
 extension ChabokBackend {
-    /// Asks for the app's tags: a cheap call that proves address and access token.
+    /// Reads the app's tags: a cheap call that proves the address and the access token.
     public func diagnose() async -> [Diagnosis] {
         do throws(PushError) {
             _ = try await installations.tags()

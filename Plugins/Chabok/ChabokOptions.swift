@@ -5,7 +5,7 @@ public import ChaparCore
 /// The factory in `ChabokPlugin.swift` reads it from a section of the configuration and checks it there; code sets it
 /// by hand, and nothing is checked then.
 public struct ChabokOptions: Sendable {
-    /// The platform's two worlds; access tokens of one are not good in the other.
+    /// The platform's two states; access tokens of one are not valid in the other.
     @nonexhaustive
     public enum Environment: String, Sendable, CaseIterable {
         /// For tests; the host does not depend on the app.
@@ -14,7 +14,7 @@ public struct ChabokOptions: Sendable {
         case production
     }
 
-    /// Where the access token goes.
+    /// The place of the access token in a request.
     @nonexhaustive
     public enum TokenPlacement: String, Sendable, CaseIterable {
         /// `X-Access-Token`.
@@ -41,7 +41,7 @@ public struct ChabokOptions: Sendable {
         /// The medium of the second message.
         @nonexhaustive
         public enum Media: String, Sendable, CaseIterable {
-            /// To the user's attribute `phone`, else a user id that looks like one.
+            /// To the user's attribute `phone`, else to a user id that looks like a phone number.
             case sms
             /// To the user's attribute `email`, else the user id.
             case email
@@ -49,9 +49,9 @@ public struct ChabokOptions: Sendable {
 
         /// The medium.
         public var media: Media
-        /// How long to wait, in seconds.
+        /// The time to wait for the display, in seconds.
         public var delay: Int
-        /// Its text; nil is that of the message.
+        /// Its text; nil for the text of the message.
         public var content: String?
 
         /// Makes a fallback.
@@ -70,13 +70,13 @@ public struct ChabokOptions: Sendable {
         }
     }
 
-    /// The app's id: the part before a slash; nil where the sandbox does not need it.
+    /// The app's id, which is the part before a slash; nil is allowed in the sandbox only.
     public let appID: String?
-    /// The world it is sent in.
+    /// The state of the platform that messages are sent in.
     public let environment: Environment
     /// The access token of the panel's settings page.
     public var accessToken: Secret
-    /// Where the access token goes.
+    /// The place of the access token in a request.
     public var tokenPlacement = TokenPlacement.header
     /// How a message travels unless its `overrides` say otherwise.
     public var mechanism = Mechanism.message
@@ -94,25 +94,25 @@ public struct ChabokOptions: Sendable {
         get { broadcast.isAllowed }
         set { broadcast.isAllowed = newValue }
     }
-    /// Whether what Chabok cannot express is an error.
+    /// Whether a value that Chabok cannot express is an error.
     public var isStrict = false
     /// Whether a send whose answer was lost may be repeated; the platform knows no idempotency key.
     public var resendsAmbiguous = false
-    /// How often a call that is no send is tried, 1 to 10.
+    /// The most attempts of a call that is no send, 1 to 10.
     public var maximumAttempts = 3
-    /// Requests a second.
+    /// The most requests a second.
     public var requestsPerSecond = 10.0
     /// The shortest user id.
     public var minimumUserIDLength = 1
-    /// Whether "everybody" is written as the text `{}`, as one page of the documentation has it.
+    /// Whether the audience "everybody" is written as the text `{}`, as one page of the documentation has it.
     public var writesEmptyTargetAsText = false
-    /// How the app sets its clients up: what an answer to a click says that the device showed.
+    /// The settings of the app's clients, by which an answer to a click says what the device showed.
     public var display = ChabokDisplayPolicy.Settings()
     /// Whether clicks that apps report are passed on to Chabok.
     public var forwardsClicks = false
-    /// The span between probes of the link; zero is none.
+    /// The interval between probes of the link; zero for no probes.
     public var probeInterval = Duration.seconds(60)
-    /// The secret that authenticates webhooks; nil takes none.
+    /// The secret that authenticates webhooks; nil accepts no webhooks.
     public var webhookSecret: Secret?
     /// Where the API listens.
     public var base: HTTPBaseURL
@@ -127,7 +127,7 @@ public struct ChabokOptions: Sendable {
         base = Self.address(of: self.appID, in: environment)
     }
 
-    /// Where the API of an app listens.
+    /// Returns the address of the API of an app.
     ///
     /// Source: chabok-docs and the vendor's clients, as of 2021: the sandbox does not depend on the app; in production
     /// the app's id without its `-demo` is the host's first label, but for two ids of the vendor's own.

@@ -138,7 +138,7 @@ public final class FCMBackend: PushBackend {
         await replay(refused, of: batch, after: credential, report: report)
     }
 
-    /// Sends what was refused for its access token once more, with a fresh one; a second refusal is final.
+    /// Sends messages that were refused for their access token once more, with a fresh one; a second refusal is final.
     private func replay(
         _ refused: [(index: Int, otherwise: DeliveryOutcome)],
         of batch: FCMBatch,
@@ -202,7 +202,7 @@ public final class FCMBackend: PushBackend {
     private func acceptance(_ answer: HTTPAnswer, _ slot: FCMBatch.Slot) -> DeliveryOutcome {
         guard let id = FCMMessageName.id(in: answer.body) else {
             if FCMAnswer(answer).isForeign { return FCMRejections.foreign(answer) }
-            // Google's own, but cut off or empty: most likely the message is on its way.
+            // The answer is Google's, but cut off or empty: most likely the message was accepted.
             let detail = "FCM answered 200 without a message name."
             return .unknown(UnknownOutcome(reason: "bad_answer", detail: detail))
         }
@@ -226,14 +226,14 @@ public final class FCMBackend: PushBackend {
         )
     }
 
-    /// Joins tokens to topics; nil when the address of the Instance ID service is not known.
+    /// Adds tokens to topics; nil when the address of the Instance ID service is not known.
     public var topics: (any TopicManager)? { instanceIDs }
     /// Looks tokens up and imports APNs tokens; nil when the address of the Instance ID service is not known.
     public var tokenDirectory: (any TokenDirectory)? { instanceIDs }
 
     // MARK: Checks, sizes and limits
 
-    /// Finds what Google would refuse; the exact size is counted only when it may matter.
+    /// Finds what Google would refuse; the exact size is counted only when a bound does not already show that it fits.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         FCMCheck.examine(payload(notification), form: recipient)
     }
@@ -245,7 +245,8 @@ public final class FCMBackend: PushBackend {
         return PayloadSize(bytes: FCMPayload.size(of: message), limit: kind.payloadLimit)
     }
 
-    /// The member `message` of the request, without the token, topic or condition; a delivery's id is all zeros.
+    /// Returns the member `message` of the request, without the token, topic or condition, and with zeros as the
+    /// delivery's id.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         guard let kind = try? FCMTarget(addressee.recipient).kind else { return nil }
         let message = payload(notification).encoded(for: kind, language: addressee.language)
@@ -261,7 +262,7 @@ public final class FCMBackend: PushBackend {
         )
     }
 
-    /// True for the start of a Live Activity.
+    /// Whether a second copy does harm: true for the start of a Live Activity.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool {
         notification.overrides[Self.kind.rawValue].map { FCMOverrides($0).isRepeatHarmful } ?? false
     }
@@ -269,7 +270,7 @@ public final class FCMBackend: PushBackend {
     /// The sum of the stream limits that Google grants now, at least 100; a quarter of it around quarter hours.
     ///
     /// Google asks large senders to keep away from two minutes before and after :00, :15, :30 and :45. Urgent messages
-    /// go before others, so that a large send waits for them and not the other way round.
+    /// go before others, so a large send does not delay them.
     public var window: Int? {
         let granted = max(100, pool.status.streamLimit)
         return options.spreadsQuarterHours && Self.isNearQuarterHour(time.now) ? max(25, granted / 4) : granted
@@ -284,7 +285,7 @@ public final class FCMBackend: PushBackend {
     /// Google's default quota of a project, reached over a minute as Google asks.
     public var pacing: Pacing? { .perMinute(600_000, rampUp: .seconds(60)) }
 
-    /// Connections, access token, and what Google complained about.
+    /// The state of connections and access token, with Google's last complaint.
     public var health: BackendHealth {
         guard let failure = (auth as? FCMAuth)?.lastFailure else {
             return BackendHealth(pool.status, alert: pauses.detail(at: time.steady))

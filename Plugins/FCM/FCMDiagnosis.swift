@@ -2,10 +2,10 @@ internal import Foundation
 public import ChaparCore
 
 extension FCMBackend {
-    /// Looks at credential and clock, fetches an access token, then asks Google with one dry run to a token that cannot
-    /// exist.
+    /// Checks the credential and the clock, fetches an access token, then sends Google one dry run to a token that
+    /// cannot exist.
     ///
-    /// A refusal of the token is the answer hoped for: it comes after Google has accepted connection, credential and
+    /// The expected answer is a refusal of the token: it comes after Google has accepted connection, credential and
     /// project.
     public func diagnose() async -> [Diagnosis] {
         var findings = [credentialFinding]
@@ -29,7 +29,7 @@ extension FCMBackend {
         return findings
     }
 
-    /// Sends no message.
+    /// Returns a dry run, which sends no message.
     private func probe(_ credential: AuthCredential) -> HTTPCall {
         let template = HTTPCallTemplate(
             method: "POST",

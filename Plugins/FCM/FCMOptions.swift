@@ -1,13 +1,13 @@
 public import ChaparCore
 
-/// Everything an ``FCMBackend`` needs to know, read from its section of a configuration file or set in code.
+/// The options of an ``FCMBackend``, read from its section of a configuration file or set in code.
 public struct FCMOptions: Sendable {
     /// The kinds of credential that a backend can send with.
     @nonexhaustive
     public enum Credential: Sendable {
         /// A service account's key file: the usual way for servers.
         case serviceAccount(GoogleServiceAccount)
-        /// A person's refresh token, for trying things out.
+        /// A person's refresh token, for trials.
         case authorizedUser(GoogleAuthorizedUser)
         /// Access tokens from the caller's own code.
         case accessToken(@Sendable () async throws -> AccessToken)
@@ -24,10 +24,10 @@ public struct FCMOptions: Sendable {
     public var instanceIDEndpoint: HTTPEndpoint?
     /// The label that all messages carry in Firebase's analytics; nil for none.
     public var analyticsLabel: String?
-    /// How long after the app was last seen a token of an Android device is left out; nil for never.
+    /// The time after the app was last seen from which a token of an Android device gets no messages; nil for no limit.
     ///
-    /// FCM drops tokens of Android devices after 270 days without contact. It counts only where the registry knows
-    /// `Device/lastSeen`.
+    /// FCM drops tokens of Android devices after 270 days without contact. The option applies only where the registry
+    /// has `Device/lastSeen`.
     public var staleAfter: Duration? = Self.documentedLife
     /// Whether large sends go slower around quarter hours; nil means yes at Google's host and no at any other
     /// `base_url`.
@@ -65,7 +65,7 @@ public struct FCMOptions: Sendable {
     /// The path of a send.
     var sendPath: String { "/v1/projects/\(projectID)/messages:send" }
 
-    /// The pool for one of the endpoints.
+    /// Returns the configuration of the pool for one of the endpoints.
     func pool(_ endpoint: HTTPEndpoint) -> HTTPPoolConfiguration {
         var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http2)
         common.apply(to: &pool)
@@ -116,7 +116,7 @@ extension FCMOptions {
         instanceIDEndpoint = instanceID ?? (isGoogles ? Self.instanceIDHost : nil)
     }
 
-    /// Server keys belong to an API that Google shut down in 2024.
+    /// Reports the keys of the legacy API, which Google shut down in 2024.
     private static func rejectLegacy(_ section: ConfigSection) {
         for key in legacyKeys where section.has(key) {
             _ = section.secret(key)

@@ -78,7 +78,7 @@ struct GoObject {
 
 /// The first JSON value of a body; what stands after it is not looked at, as Go's decoder does it.
 enum GoBody {
-    /// Returns the value; nil when the body does not begin with a JSON value.
+    /// Returns the value; nil when the body neither begins with an object or a list nor is one JSON value.
     ///
     /// Texts that are no Unicode are read as Go reads them: a caller that cuts a text by UTF-16 units leaves half an
     /// emoji at its end, and the other notifications of its request are worth sending.
@@ -118,7 +118,8 @@ enum GoBody {
         return mended == body ? nil : mended
     }
 
-    /// Returns the length in bytes of an escape, or of another byte, at a place; nil for half a character.
+    /// Returns the number of bytes to copy at a place: a byte, an escape's beginning or a pair of escapes; nil for half
+    /// a character.
     private static func soundLength(_ bytes: [UInt8], _ place: Int) -> Int? {
         guard bytes[place] == UInt8(ascii: "\\") else { return 1 }
         guard let unit = escape(bytes, place), (0xD800..<0xE000).contains(unit) else { return 2 }

@@ -81,7 +81,7 @@ extension GorushMapping {
         }
     }
 
-    /// The sound at full volume where a caller asks for more: gorush's README has 2.0, and Apple's scale ends at 1.
+    /// Returns the sound with a volume of at most 1, the end of Apple's scale: gorush's README has 2.0.
     static func audible(_ sound: JSONObject) -> JSONObject {
         guard let volume = sound["volume"]?.numberValue, volume > 1 else { return sound }
         var sound = sound

@@ -39,7 +39,7 @@ extension GorushMapping {
         return ["title", "body", "title_loc_key", "body_loc_key"].contains { android?[$0] != nil }
     }
 
-    /// Puts `notification`: texts that the entry's own do not replace, and what FCM has elsewhere.
+    /// Reads `notification`: its texts, which the entry's own texts replace later, and members that FCM has elsewhere.
     private func putNotification(_ entry: GorushEntry, into draft: inout Draft) {
         guard let block = entry.object.value("notification")?.objectValue?.withoutNulls else { return }
         var rest = JSONObject()
@@ -112,7 +112,7 @@ extension GorushMapping {
         draft.overrides["android"] = android.isEmpty ? nil : .object(android)
     }
 
-    /// Puts what is meant for Apple's devices beside a block of the caller's own, which gorush replaces.
+    /// Adds the members for Apple's devices to the caller's own block `apns`; gorush replaces that block.
     private func putApple(_ entry: GorushEntry, into draft: inout Draft) {
         let aps = draft.overrides["apns"]?["payload"]?["aps"]
         if entry.isContentAvailable {
@@ -128,7 +128,8 @@ extension GorushMapping {
         }
     }
 
-    /// Returns a span such as `3600s` in whole seconds, a part of one as a whole; nil for another text.
+    /// Returns a span such as `3600s` in seconds, rounded up; nil for another text, and for more than
+    /// ``GorushOptions/longestLife``.
     static func seconds(_ value: JSONValue?) -> Int64? {
         guard let text = value?.stringValue, text.hasSuffix("s"), let seconds = Double(text.dropLast()),
             seconds >= 0, seconds <= Double(GorushOptions.longestLife)

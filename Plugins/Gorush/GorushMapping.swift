@@ -5,7 +5,7 @@ import ChaparQueue
 ///
 /// Each platform has a file of its own with its fields. What gorush leaves out for a platform is left out here too.
 struct GorushMapping {
-    /// A notification of the API, and whom it goes to.
+    /// A notification of the API, and its tokens.
     struct Message {
         var notification: JSONObject
         /// The tokens, as the caller wrote them; one empty text for a topic or a condition.

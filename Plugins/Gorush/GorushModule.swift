@@ -5,7 +5,8 @@ internal import ChaparQueue
 
 /// gorush's HTTP API in front of the gateway, so that its callers only change the address.
 ///
-/// The requests, answers and mistakes of `POST /api/push` are gorush's; what it accepts is on disk before the answer.
+/// The requests, answers and errors of `POST /api/push` are gorush's. Accepted notifications are stored before the
+/// answer.
 public struct GorushModule: GatewayModule {
     /// The version of gorush whose requests are read, with this program's name behind it.
     static let version = "1.22.0+chapar"
@@ -44,7 +45,7 @@ public struct GorushModule: GatewayModule {
         return resources[String(path)].map { (String(path), $0) }
     }
 
-    /// The endpoint that a path names, with or without a slash at its end.
+    /// Returns the endpoint that a path names, with or without a slash at its end.
     public func endpoint(_ path: Substring) -> ModuleEndpoint? {
         guard let (path, resource) = find(path) else { return nil }
         let methods: [String: ModuleEndpoint.Access] =
@@ -159,7 +160,7 @@ public struct GorushModule: GatewayModule {
         return answer.answer
     }
 
-    /// Waits for the platforms' answers, at most for the configured time, and logs failures.
+    /// Waits for the platforms' answers, at most for the configured time, and adds failures to the answer's `logs`.
     ///
     /// Deliveries that go on after it count as pending: their ends come as events of the gateway, and to webhooks.
     private func wait(
@@ -239,7 +240,8 @@ private struct PushAnswer {
 
 /// Tokens as gorush shows them.
 enum GorushTokens {
-    /// Masks a token: a short one whole, of a longer one the first and the last ten characters wherever they stand.
+    /// Masks a token: all of one with fewer than 20 characters, else its first and its last ten characters, wherever
+    /// they occur in it.
     static func masked(_ token: String) -> String {
         let stars = String(repeating: "*", count: 10)
         guard token.count >= 20 else { return String(repeating: "*", count: token.count) }

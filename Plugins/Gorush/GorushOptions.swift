@@ -1,6 +1,6 @@
 import ChaparCore
 
-/// The door's settings: its paths, and the backends of gorush's platforms.
+/// The settings of the module: its paths, and the backends of gorush's platforms.
 public struct GorushOptions: Sendable {
     /// The environment of Apple's that an entry is sent to.
     enum Environment: String, CaseIterable, Sendable {
@@ -39,7 +39,7 @@ public struct GorushOptions: Sendable {
         }
     }
 
-    /// The longest time that FCM and APNs are asked to keep a message, in seconds: 28 days.
+    /// The longest time to live of a message, in seconds: 28 days, FCM's limit.
     static let longestLife: Int64 = 2_419_200
     /// The time for which gorush asks Huawei to keep a message, in seconds: a day.
     static let huaweiLife: Int64 = 86_400
@@ -64,7 +64,7 @@ public struct GorushOptions: Sendable {
     var maximumNotifications = 100
     /// The largest body, in bytes.
     var maximumBody = 8 << 20
-    /// Whether an answer waits for the platforms'.
+    /// Whether an answer waits for those of the platforms.
     var isSync = false
     /// How long it waits at most.
     var syncTimeout = Duration.seconds(30)

@@ -9,7 +9,7 @@ struct GorushStatistics {
     /// Takes the text of the gateway's metrics.
     init(_ text: String) { lines = text.split(separator: "\n") }
 
-    /// The sum of a metric's series whose labels hold each of some texts and none of others.
+    /// Returns the sum of a metric's series whose lines have all of `labels` and none of `others`.
     private func sum(_ name: String, with labels: [String] = [], without others: [String] = []) -> Int64 {
         var sum = 0.0
         for line in lines where line.hasPrefix(name) {
@@ -23,7 +23,7 @@ struct GorushStatistics {
         return Int64(exactly: sum.rounded()) ?? 0
     }
 
-    /// The number of messages that platforms accepted, and of those that they did not.
+    /// Returns the number of messages that a kind of platform accepted, and the number of all others.
     private func pushes(_ kind: String) -> (accepted: Int64, failed: Int64) {
         let (own, good) = ("kind=\"\(kind)\"", "outcome=\"accepted\"")
         let name = "chapar_deliveries_total"
@@ -41,7 +41,7 @@ struct GorushStatistics {
     private var targets: Int64 { sum("chapar_ledger_accepted_total") }
     private var busy: Int64 { sum("chapar_inflight") }
 
-    /// The answer of `/api/stat/app`.
+    /// Returns the answer of `/api/stat/app`.
     func app(version: String) -> JSONObject {
         func platform(_ kind: String) -> JSONValue {
             let (accepted, failed) = pushes(kind)
@@ -56,7 +56,7 @@ struct GorushStatistics {
         ]
     }
 
-    /// The answer of `/sys/stats`, without the sizes of answers, which the gateway does not count.
+    /// Returns the answer of `/sys/stats`, without the sizes of answers, which the gateway does not count.
     func system(at now: Date) -> JSONObject {
         let name = "chapar_http_requests_total"
         var codes = JSONObject()
@@ -123,7 +123,7 @@ struct GorushStatistics {
 }
 
 extension GorushOptions {
-    /// The door's settings in the form of gorush's `/api/config`; there are no secrets among them.
+    /// The settings in the form of gorush's `/api/config`, without secrets.
     var yaml: String {
         func list(_ pairs: [(String, String)]) -> String { pairs.map { "  \($0): \($1)\n" }.joined() }
         func flag(_ isOn: Bool) -> String { isOn ? "true" : "false" }

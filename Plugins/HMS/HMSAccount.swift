@@ -4,7 +4,7 @@ extension PushAccount where Backend == HMSBackend {
     /// Returns an account at Huawei.
     ///
     /// - Parameters:
-    ///   - credential: Who sends: a client's id and secret, a service account, or a strategy of one's own.
+    ///   - credential: The sender's credential: a client's id and secret, a service account, or a strategy of your own.
     ///   - api: The generation of the send API, with the id of the app or of the project.
     ///   - common: The options that every backend has, such as the address of a relay or a simulator.
     /// - Returns: The account.

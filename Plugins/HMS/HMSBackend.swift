@@ -6,10 +6,10 @@ import Synchronization
 /// Huawei Push Kit: one app or project, over HTTPS.
 ///
 /// A delivery worker, or a caller's own code, sends through it. It applies Huawei's rules: access tokens, batches of up
-/// to 1,000 recipients, the verdicts inside a successful answer, receipts. It does not queue and does not retry, except
-/// what Huawei certainly did not take: a request refused for its credential is sent once more with a fresh one, one
-/// refused for its size in parts, one refused for its urgency with less. Source of all rules: Huawei's "Push Kit" REST
-/// reference, read 2026-08.
+/// to 1,000 recipients, the verdicts inside a successful answer, receipts. It does not queue. It sends again only
+/// messages that Huawei certainly did not accept: a request that was refused for its credential once more with a fresh
+/// one, a request that was refused for its size in parts, and a request that was refused for its urgency with normal
+/// urgency. Source of all rules: Huawei's "Push Kit" REST reference, read 2026-08.
 public final class HMSBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "hms"
@@ -21,11 +21,11 @@ public final class HMSBackend: PushBackend {
     public let audience: BackendAudience
     /// The topics of the app; nil when its id is not known.
     public let topics: (any TopicManager)?
-    /// The taking back of messages; nil with v1 and v2, and without the id of the client.
+    /// Takes messages back; nil with v1 and v2, and without the id of the client.
     public let revocation: (any MessageRevoker)?
-    /// Checks and reads delivery receipts; nil unless it is configured how they are signed.
+    /// Checks and reads delivery receipts; nil without the settings of their signature.
     public let receipts: (any ReceiptReader)?
-    /// How requests are signed.
+    /// The strategy that authorizes requests.
     public let auth: any AuthStrategy
 
     let options: HMSOptions
@@ -37,7 +37,8 @@ public final class HMSBackend: PushBackend {
     private let flow = HMSFlowControl()
     private let knownGood = HMSKnownGoodTokens()
     private let pauses = HMSTokenPauses()
-    /// Until when urgent messages are sent with normal urgency, since Huawei said that the app has no right to them.
+    /// The time until which urgent messages are sent with normal urgency, since Huawei said that the app has no right
+    /// to urgent ones.
     private let demotedUntil = Mutex<Date>(.distantPast)
     private let unknownCodes = SeenValues()
     private let alert = Mutex<String?>(nil)
@@ -99,8 +100,8 @@ public final class HMSBackend: PushBackend {
             waiting.removeAll(where: \.isDryRun)
             if !dry.isEmpty { report(dry.flatMap { $0.reports(.accepted(Acceptance(isDryRun: true))) }) }
         }
-        // Each further round has only what Huawei certainly did not take, with fewer recipients, less urgency or a
-        // fresh credential.
+        // Each further round has only messages that Huawei certainly did not accept, with fewer recipients, less
+        // urgency or a fresh credential.
         while !waiting.isEmpty {
             waiting = await round(waiting, started: started, report: report)
         }
@@ -161,7 +162,7 @@ public final class HMSBackend: PushBackend {
         return await resolve(rest.withLock { $0 }, credential, started: started, report: report)
     }
 
-    /// Finds out what refusals of a whole request mean; gives what is to be sent in another round.
+    /// Decides about refusals of a whole request; returns the requests of the next round.
     private func resolve(
         _ rest: Rest,
         _ credential: AuthCredential,
@@ -207,7 +208,7 @@ public final class HMSBackend: PushBackend {
         }
     }
 
-    /// Records what an answer says about the whole backend: flow, alert, tokens to pause, and the right to urgent
+    /// Records the facts of an answer about the whole backend: flow, alert, tokens to pause, and the right to urgent
     /// messages.
     private func look(at answer: HMSAnswer, _ batchRequest: HMSBatchRequest, at now: Date) {
         guard let code = answer.code else { return }
@@ -257,12 +258,13 @@ public final class HMSBackend: PushBackend {
         HMSCheck.size(of: notification, for: addressee, options: options)
     }
 
-    /// The message in the recipient's language, without tokens or topic.
+    /// Returns the message in the recipient's language, without tokens or topic.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         HMSCheck.message(notification, for: addressee, options: options)
     }
 
-    /// True for messages that show nothing: no second copy can take the place of the first.
+    /// Whether a second copy does harm: true for messages that show nothing, since a second copy cannot replace the
+    /// first.
     public func isRepeatHarmful(_ notification: PushNotification) -> Bool { notification.isSilent }
 
     /// The number of recipients in full requests on all connections; fewer after Huawei has limited the flow.
@@ -273,7 +275,7 @@ public final class HMSBackend: PushBackend {
     /// One notification in each request, with at most ``HMSOptions/batchSize`` recipients.
     public var batching: RequestBatching? { RequestBatching(limit: options.batchSize, isMixed: false) }
 
-    /// Connections, credential, and what Huawei complained about.
+    /// The state of connections and credential, with Huawei's last complaint.
     public var health: BackendHealth { BackendHealth(pool.status, alert: alert.withLock { $0 }) }
 
     /// Ends the backend: open requests get until `grace`.

@@ -2,9 +2,9 @@ import Foundation
 public import ChaparCore
 
 extension HMSBackend {
-    /// Fetches an access token, then asks Huawei with a message to a token that cannot exist, checked and not sent.
+    /// Fetches an access token, then sends Huawei a message to a token that cannot exist, to be checked and not sent.
     ///
-    /// `80300007` is the answer hoped for: it comes after Huawei has accepted the credential, the app and the message.
+    /// The expected answer is `80300007`: it comes after Huawei has accepted the credential, the app and the message.
     public func diagnose() async -> [Diagnosis] {
         var findings = [accountFinding]
         do throws(PushError) {

@@ -1,15 +1,15 @@
 public import ChaparCore
 
-/// Everything an ``HMSBackend`` needs to know, read from its section of a configuration file or set in code.
+/// The options of an ``HMSBackend``, read from its section of a configuration file or set in code.
 public struct HMSOptions: Sendable {
-    /// Which generation of the send API, and what it identifies.
+    /// The generation of the send API, with the id that its path has.
     @nonexhaustive
     public enum API: Sendable, Hashable {
         /// One app, by its id.
         case v1(appID: String)
         /// A project, by its id.
         case v2(projectID: String)
-        /// A project, by its id: HarmonyOS 5 and later, which the others do not reach, and nothing else.
+        /// A project, by its id, for HarmonyOS 5 and later only, which the other generations do not reach.
         ///
         /// Its tokens are of `TokenService/harmonyHuawei`; it takes a service account only.
         case v3(projectID: String)
@@ -29,7 +29,7 @@ public struct HMSOptions: Sendable {
         case strategy(any AuthStrategy)
     }
 
-    /// The kind of message, as the `apns` block tells it to Huawei in `target_user_type`.
+    /// The kind of message, which the `apns` block names in `target_user_type`.
     @nonexhaustive
     public enum TargetUserType: String, Sendable, CaseIterable {
         /// A test message.
@@ -47,7 +47,7 @@ public struct HMSOptions: Sendable {
 
     /// Who sends.
     public var credential: Credential
-    /// Which generation of the send API.
+    /// The generation of the send API.
     public var api: API
     /// The app's id, for the calls about topics and tokens; nil when only the project is known.
     public var appID: String?
@@ -55,17 +55,17 @@ public struct HMSOptions: Sendable {
     public var clientID: String?
     /// Where access tokens are fetched.
     public var tokenEndpoint = Self.tokenEndpoint
-    /// Recipients in one request, 1 to 1000.
+    /// The most recipients in one request, 1 to 1000.
     public var batchSize = 500
     /// Whether a message that the app has no right to send urgently is sent again with normal urgency.
     public var demotesWithoutRight = true
-    /// The class of the app's first screen on Android, by which Huawei finds the icon that a badge goes on.
+    /// The class of the app's first screen on Android, by which Huawei finds the icon for a badge.
     public var badgeClass: String?
     /// The category of a message to HarmonyOS 5 that names none of Huawei's own.
     public var defaultCategory = "MARKETING"
     /// The `target_user_type` of messages to Apple's devices.
     public var targetUserType = TargetUserType.formal
-    /// How delivery receipts are signed; nil when none are expected.
+    /// The settings of the signature of delivery receipts; nil when none are expected.
     public var receipts: HMSReceiptOptions?
     /// Whether a message may go to every installation of the app, and which topics reach all of them.
     public var broadcast = BroadcastRule()
@@ -79,7 +79,7 @@ public struct HMSOptions: Sendable {
         if case .v1(let id) = api { self.appID = appID ?? id } else { self.appID = appID }
     }
 
-    /// Where messages go.
+    /// The address that messages are sent to.
     var endpoint: HTTPEndpoint { common.address.endpoint(platform: Self.pushEndpoint) }
 
     /// The path of the send call.
@@ -91,16 +91,16 @@ public struct HMSOptions: Sendable {
         }
     }
 
-    /// The client of the call that takes messages back; nil when there is none: v1 and v2 cannot.
+    /// The client id in the call that takes messages back; nil with v1 and v2, which have no such call.
     var revocationID: String? { isHarmony ? clientID ?? appID : nil }
 
     /// Whether messages go to HarmonyOS 5 and later.
     var isHarmony: Bool { api.isHarmony }
 
-    /// The pool for one of the endpoints: HTTP/1.1, as every client of Huawei's own has it.
+    /// Returns the configuration of the pool for one of the endpoints: HTTP/1.1, as Huawei's own clients use it.
     ///
-    /// An idle connection may have been closed by the peer, which shows only in the next request: it is kept 30 s, no
-    /// more.
+    /// The peer may have closed an idle connection, and only the next request would notice. So an idle connection is
+    /// kept for 30 s at most.
     func pool(_ endpoint: HTTPEndpoint) -> HTTPPoolConfiguration {
         var pool = HTTPPoolConfiguration(endpoint: endpoint, version: .http1)
         common.apply(to: &pool)
@@ -115,7 +115,7 @@ public struct HMSReceiptOptions: Sendable {
     /// How the secret is written.
     @nonexhaustive
     public enum Encoding: String, Sendable, CaseIterable {
-        /// The key is what the text decodes to; secrets made lately are of this kind.
+        /// The key is the decoded text; newer secrets are of this kind.
         case base64
         /// The key is the text itself.
         case raw
@@ -127,7 +127,7 @@ public struct HMSReceiptOptions: Sendable {
     public var secret: Secret
     /// How the secret is written.
     public var encoding: Encoding
-    /// Which receipt configuration Huawei uses, when there are several; goes along with every message.
+    /// The id of the receipt configuration that Huawei uses, when there are several; every message carries it.
     public var id: String?
 
     /// Makes options.

@@ -81,26 +81,26 @@ public final class IDPushBackend: PushBackend {
         sender?.check(notification, for: recipient) ?? PayloadCheck()
     }
 
-    /// The sender's.
+    /// Returns the sender's size of the payload; nil without a sender.
     public func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize? {
         sender?.payloadSize(of: notification, for: addressee)
     }
 
-    /// The sender's.
+    /// Returns the sender's payload; nil without a sender.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         sender?.payload(of: notification, for: addressee)
     }
 
-    /// The sender's; without one nothing is sent.
+    /// The sender's window; nil without a sender.
     public var window: Int? { sender?.window }
 
-    /// The sender's.
+    /// The sender's batching; nil without a sender.
     public var batching: RequestBatching? { sender?.batching }
 
-    /// Whether the sender's platform does.
+    /// Whether the sender's platform keeps messages until their time to send.
     public var schedulesMessages: Bool { sender?.schedulesMessages ?? false }
 
-    /// The connections to both.
+    /// The connections to IDPush and of the sender.
     public var health: BackendHealth {
         var health = sender?.health ?? BackendHealth(detail: "registers devices, cannot send: no onesignal section")
         let status = client.pool.status
@@ -112,7 +112,7 @@ public final class IDPushBackend: PushBackend {
         return health
     }
 
-    /// Ends both.
+    /// Ends the connections to IDPush, and the sender.
     public func shutdown(grace: Duration) async {
         await client.shutdown(grace: grace)
         await sender?.shutdown(grace: grace)
@@ -123,12 +123,12 @@ public final class IDPushBackend: PushBackend {
 
     /// Adds and edits devices.
     public var devices: (any DeviceRegistrar)? { registrar }
-    /// Keeps subscriptions; their state is our own record, since IDPush tells none.
+    /// Changes subscriptions; their state is read from the stored record, since IDPush reports none.
     public var subscriptions: (any SubscriptionManager)? { registrar }
     /// Keeps tags of the device.
     public var tags: (any TagEditor)? { registrar }
-    /// The sender's; nil without one.
+    /// Cancels messages through the sender; nil without one.
     public var cancellation: (any MessageCanceller)? { sender?.cancellation }
-    /// The sender's; nil without one.
+    /// Reads the state of messages through the sender; nil without one.
     public var tracking: (any MessageTracker)? { sender?.tracking }
 }

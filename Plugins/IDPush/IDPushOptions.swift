@@ -12,11 +12,11 @@ public struct IDPushOptions: Sendable {
     public var base = IDPushClient.address
     /// How to connect.
     public var common = CommonBackendOptions(timeout: .seconds(30))
-    /// How often an action is tried whose answer cannot be read.
+    /// The most attempts of an action whose answer cannot be read.
     public var attempts = 3
-    /// The pause after the first of them; longer after each.
+    /// The pause after the first attempt; after the second it is twice as long, and so on.
     public var retryPause = Duration.seconds(1)
-    /// The span between two writes of one device.
+    /// The shortest time between two writes of one device.
     public var writeSpacing = Duration.seconds(1)
 
     /// Makes options; the id is trimmed.
@@ -39,7 +39,7 @@ extension IDPushOptions {
 }
 
 extension String {
-    /// Without white space and newlines at both ends.
+    /// The text without white space and newlines at both ends.
     package var trimmed: String {
         var text = self[...]
         while text.first?.isWhitespace ?? false { text.removeFirst() }

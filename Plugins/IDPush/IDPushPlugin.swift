@@ -12,8 +12,8 @@ extension BackendFactory {
     /// - `onesignal` (map): the keys of `sender` for the app that the project stands for; without it nothing is sent.
     /// - and those of ``CommonBackendOptions``, where `base_url` may have a path.
     ///
-    /// - Parameter sender: Reads `onesignal` and sends: `.oneSignal` of `ChaparOneSignal`. Without it the key is not
-    ///   known, and backends only register.
+    /// - Parameter sender: Reads `onesignal` and sends, such as `.oneSignal` of `ChaparOneSignal`. Without it the key
+    ///   is unknown, and backends only register devices.
     /// - Returns: The factory.
     public static func idPush(sender: OneSignalSenderFactory? = nil) -> BackendFactory {
         BackendFactory(IDPushBackend.kind, summary: "IDPush, a way to OneSignal") { section, context in

@@ -7,8 +7,8 @@ import Synchronization
 /// OneSignal: one app, by its REST API.
 ///
 /// Sends to subscriptions, users, segments and tags in as few requests as the platform's limit allows, each with an
-/// idempotency key that stays the same over retries and restarts. A success code is no success: an answer without an id
-/// made nothing. Source of all rules: OneSignal's reference pages, read 2026-08.
+/// idempotency key that stays the same over retries and restarts. A status 200 alone is no success: an answer without
+/// an id means that no message was made. Source of all rules: OneSignal's reference pages, read 2026-08.
 public final class OneSignalBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "onesignal"
@@ -17,7 +17,7 @@ public final class OneSignalBackend: PushBackend {
     public var kind: BackendKind { Self.kind }
     /// Ids of OneSignal, devices that were registered here, users, segments, tags, everybody.
     public let audience: BackendAudience
-    /// Messages that exist: how they fare, and taking them back.
+    /// Messages at OneSignal: their reports and their cancellation.
     public let messages: OneSignalMessages
     /// Users with their aliases and subscriptions, in the user model.
     public let directory: OneSignalDirectory
@@ -31,7 +31,7 @@ public final class OneSignalBackend: PushBackend {
     private let chunkSize: Mutex<Int>
     private let reconciler: OneSignalReconciler?
     private let alert = Mutex<String?>(nil)
-    /// When OneSignal last made a message for ids of ours: since then the app id is known to be right.
+    /// When OneSignal last made a message for ids that this backend sent; within a day this proves the app id.
     private let lastMade = Mutex<Date>(.distantPast)
     private let logger: Logger
     private let announce: @Sendable (BackendNotice) -> Void
@@ -287,7 +287,8 @@ public final class OneSignalBackend: PushBackend {
         return PayloadSize(bytes: payload.estimatedSize, limit: OneSignalCheck.payloadLimit)
     }
 
-    /// The request without audience, app and idempotency key, in all languages: OneSignal chooses.
+    /// Returns the request without audience, app and idempotency key; it has all languages, since OneSignal chooses
+    /// one.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         OneSignalPayload(notification, remaining: nil, sendAfter: nil).members
     }
@@ -321,7 +322,7 @@ public final class OneSignalBackend: PushBackend {
     public var tags: (any TagEditor)? { registrar }
     /// Cancels messages that are scheduled or still going out.
     public var cancellation: (any MessageCanceller)? { messages }
-    /// Tells how a message fares, for all its recipients together.
+    /// Reads the state of a message, for all its recipients together.
     public var tracking: (any MessageTracker)? { messages }
 }
 

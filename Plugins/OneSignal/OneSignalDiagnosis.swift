@@ -2,7 +2,7 @@ import Foundation
 public import ChaparCore
 
 extension OneSignalBackend {
-    /// Looks at the newest message: one view call that proves key and app.
+    /// Reads the newest message in one call, which proves the key and the app id.
     public func diagnose() async -> [Diagnosis] {
         do throws(PushError) {
             _ = try await messages.list(limit: 1)

@@ -64,13 +64,13 @@ public struct OneSignalOptions: Sendable {
     public var reconcilesCounts = false
     /// The most recipients in 15 minutes; 0 is no guard.
     public var maximumMessagesPer15Minutes = 0
-    /// Creates and cancels a second.
+    /// The most creates and cancels a second.
     public var requestLimit = 150
-    /// The span between two writes of one device.
+    /// The shortest time between two writes of one device.
     public var writeSpacing = Duration.seconds(1)
-    /// The spans between looks for a subscription that OneSignal has not written yet.
+    /// The pauses before each further search for a subscription that OneSignal has not written yet.
     public var lookAgain: [Duration] = [.seconds(1), .seconds(2), .seconds(4)]
-    /// Where the API listens, and how to connect.
+    /// Where the API listens; another address is that of a relay or a simulator.
     public var base = Self.address
     /// How to connect.
     public var common = CommonBackendOptions(timeout: .seconds(60))
@@ -159,7 +159,8 @@ extension OneSignalOptions {
             section.reject(source, "holds characters that no key has")
         }
         apiKey = key
-        // A key that was rotated in its file is taken up without a restart, where the file is sure to be found again.
+        // A key that is rotated in its file takes effect without a restart if the path is absolute, so that it is found
+        // again.
         if fromFile != nil, let path = section.string("api_key_file"), path.hasPrefix("/") {
             reloadKey = { FileManager.default.contents(atPath: path).map { Secret(Self.trimmed(Array($0))) } }
         }

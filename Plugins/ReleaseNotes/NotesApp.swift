@@ -39,7 +39,7 @@ public struct NotesApp: Sendable {
     /// Its languages, in order.
     public var languages: [String] { sources.keys.sorted() }
 
-    /// The language that fits a tag: itself, else its first part, else another one with the same first part.
+    /// Returns the language that fits a tag: itself, else its first part, else another one with the same first part.
     public func language(for tag: String) -> String? {
         let wanted = tag.lowercased()
         func first(_ tag: String) -> Substring { tag.lowercased().prefix { $0 != "-" && $0 != "_" } }
@@ -48,7 +48,7 @@ public struct NotesApp: Sendable {
             ?? languages.first { first($0) == first(wanted) }
     }
 
-    /// The looks of a language; without any of its own, right to left for languages that are written so.
+    /// Returns the looks of a language; the default ones run from right to left for languages that are written so.
     public func style(_ language: String) -> NotesStyle {
         if let style = styles[language] { return style }
         var style = NotesStyle()
@@ -177,7 +177,7 @@ extension NotesApp {
         }
     }
 
-    /// A map as JSON; every value is a text, since the file does not tell more.
+    /// Returns a map as JSON, with each value as a text: a configuration file has no other types.
     private static func json(_ section: ConfigSection) -> JSONValue {
         var object = JSONObject()
         for key in section.keys {

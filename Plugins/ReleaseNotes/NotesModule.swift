@@ -61,7 +61,7 @@ public struct NotesModule: GatewayModule {
         return (String(app), resource)
     }
 
-    /// The endpoint that a path names.
+    /// Returns the endpoint that a path names.
     public func endpoint(_ path: Substring) -> ModuleEndpoint? {
         guard let (app, resource) = find(path) else { return nil }
         let pattern = "/v1/apps/{app}/" + resource.pattern
@@ -117,7 +117,7 @@ public struct NotesModule: GatewayModule {
         return ModuleProblem(422, "invalid_request", title, errors: errors)
     }
 
-    /// A failure of the gateway or its store, as an answer.
+    /// Returns a failure of the gateway or its store as an answer.
     static func problem(_ error: PushError) -> ModuleProblem {
         let isPassing = error.code == .unavailable || error.code == .rateLimited
         return ModuleProblem(
@@ -197,7 +197,7 @@ extension NotesModule {
     /// The ids of the apps, in order.
     public var appIDs: [String] { options.apps.keys.sorted() }
 
-    /// An app's list as a user of the current version sees it, with all findings.
+    /// Returns an app's list as a user of the current version sees it, with all findings.
     ///
     /// - Parameters:
     ///   - id: The app.

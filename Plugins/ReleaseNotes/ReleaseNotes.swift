@@ -38,12 +38,12 @@ public struct ReleaseNotes: Sendable, Hashable {
             .map(\.element)
     }
 
-    /// How an entry stands to the current version.
+    /// Returns the status of an entry for an app of the version `current`.
     public static func status(of entry: Entry, for current: ReleaseVersion) -> Status {
         entry.number == current ? .current : entry.number > current ? .future : .old
     }
 
-    /// The versions after the installed one.
+    /// Returns the versions after the installed one.
     public func since(_ version: ReleaseVersion) -> ReleaseNotes {
         ReleaseNotes(entries.filter { $0.number > version })
     }
@@ -78,17 +78,17 @@ public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConver
         case missing = "NK001"
         /// It cannot be read.
         case unreadable = "NK002"
-        /// Its root is none.
+        /// Its root is not a list of versions.
         case badRoot = "NK003"
         /// An item is bad.
         case badItem = "NK004"
-        /// There is no item.
+        /// The list is empty.
         case empty = "NK101"
-        /// None is of the current version.
+        /// No entry has the current version.
         case noCurrent = "NK102"
-        /// Several are of the current version.
+        /// Several entries have the current version.
         case severalCurrent = "NK103"
-        /// Several are of another version.
+        /// Several entries have another version.
         case repeated = "NK104"
         /// The current version's text is no version.
         case badCurrent = "NK105"
@@ -105,8 +105,8 @@ public struct ReleaseNotesProblem: Sendable, Hashable, Error, CustomStringConver
         self.detail = detail
     }
 
-    /// Returns the problem of a reader's own version that is none, where 0.0.0 is assumed as the client library does
-    /// (NK105).
+    /// Returns the problem of a reader's version that cannot be read (NK105); like the client library, views take 0.0.0
+    /// in its place.
     public static func badCurrent(_ text: String) -> ReleaseNotesProblem {
         ReleaseNotesProblem(.badCurrent, "current version \"\(text.prefix(64))\" is not a version")
     }

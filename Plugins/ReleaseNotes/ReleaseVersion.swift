@@ -55,7 +55,7 @@ public struct ReleaseVersion: Sendable, Hashable, Comparable, CustomStringConver
 }
 
 extension String {
-    /// Without white space and line breaks at both ends.
+    /// Returns a text without white space and line breaks at both ends.
     static func trimmed(_ text: String) -> String {
         var rest = text[...]
         while let first = rest.first, first.isWhitespace { rest.removeFirst() }

@@ -130,7 +130,7 @@ public final class RuStoreBackend: PushBackend {
         return PayloadSize(bytes: body.size(with: target), limit: RuStoreFrame.limit)
     }
 
-    /// The message in the recipient's language, without the token or topic.
+    /// Returns the message in the recipient's language, without the token or topic.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         guard payloadSize(of: notification, for: addressee) != nil else { return nil }
         return (try? JSONValue(parsing: payload(notification).encoded(language: addressee.language)))?.objectValue
@@ -141,7 +141,7 @@ public final class RuStoreBackend: PushBackend {
         return RuStorePayload(notification: notification, overrides: overrides)
     }
 
-    /// The token as ``RuStoreTokenProvider/validate(_:)`` gives it: without blanks around it.
+    /// Returns the token as ``RuStoreTokenProvider/validate(_:)`` does: without blanks around it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         try RuStoreTokenProvider.form(of: token.value, token.service)
     }

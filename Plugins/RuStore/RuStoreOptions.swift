@@ -1,6 +1,6 @@
 public import ChaparCore
 
-/// Everything a ``RuStoreBackend`` needs to know, read from its section of a configuration file or set in code.
+/// The options of a ``RuStoreBackend``, read from its section of a configuration file or set in code.
 public struct RuStoreOptions: Sendable {
     /// The API that a backend sends through, which follows from the SDK that the app is built with.
     ///

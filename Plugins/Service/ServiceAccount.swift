@@ -1,7 +1,7 @@
 public import ChaparCore
 
 extension PushAccount where Backend == ServiceBackend {
-    /// Returns a service of one's own, which gets batches over HTTP (`kind: http`).
+    /// Returns an account of your own service, which gets batches over HTTP (`kind: http`).
     ///
     /// - Parameters:
     ///   - options: The options of the plugin.

@@ -1,8 +1,9 @@
 internal import Foundation
 public import ChaparCore
 
-/// Hands notifications to a service of one's own over HTTP: how a platform is added in any language, with no build of
-/// the gateway.
+/// Hands notifications to a service of your own over HTTP.
+///
+/// So a platform can be added in any language, without a build of the gateway.
 ///
 /// The service takes `POST` requests with a batch of messages and answers 200 with an outcome for each. It checks the
 /// signature (Standard Webhooks), and it must treat a message id that it has seen as done, since a request whose answer
@@ -28,7 +29,7 @@ public final class ServiceBackend: PushBackend {
     /// Makes a backend; nothing is opened before the first message.
     ///
     /// - Parameters:
-    ///   - options: The service and whom it can reach.
+    ///   - options: The service and its audience.
     ///   - strategy: Authorizes requests besides their signature, for a service behind a server that asks for it.
     ///   - context: Its surroundings.
     /// - Throws: When the secret is too short or a certificate of the options cannot be read.
@@ -97,7 +98,7 @@ public final class ServiceBackend: PushBackend {
         return PayloadSize(bytes: message.size(with: texts), limit: options.maximumMessageBytes)
     }
 
-    /// The message in the recipient's language, as an entry of the service's batch has it.
+    /// Returns the message in the recipient's language, as an entry of the service's batch has it.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         var message = ServicePayload(notification, expiration: nil)
         let texts = message.texts(in: addressee.language)

@@ -1,7 +1,7 @@
 public import ChaparCore
 import ChaparOAuth
 
-/// Where a service listens, how requests to it are signed, and whom it can reach.
+/// The address of a service, the secrets that sign requests to it, and its audience.
 public struct ServiceOptions: Sendable {
     /// The address that batches are posted to.
     public var url: HTTPBaseURL
@@ -16,7 +16,7 @@ public struct ServiceOptions: Sendable {
     /// The largest message that the service takes, in bytes of its JSON, 256 to 1,048,576.
     public var maximumMessageBytes: Int
     /// Whether a second copy of a message does harm: false where the service drops repeats of an id, as the contract
-    /// asks.
+    /// requires.
     public var isRepeatHarmful: Bool
     /// How to connect.
     public var common: CommonBackendOptions
@@ -44,7 +44,7 @@ public struct ServiceOptions: Sendable {
 }
 
 extension ServiceOptions {
-    /// Recipients that say themselves whom they mean; tokens are chosen by their services.
+    /// The forms of recipients other than tokens; tokens are chosen by their services.
     private static let forms: [Recipient.Form] = [.device, .user, .platformID, .topic, .tags, .everyone]
 
     /// Reads a section; nil after reporting everything that is wrong with it.

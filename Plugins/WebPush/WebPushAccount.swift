@@ -5,7 +5,7 @@ extension PushAccount where Backend == WebPushBackend {
     ///
     /// - Parameters:
     ///   - keys: The VAPID keys, at least one: the first is that of new subscriptions, the others reach older ones.
-    ///   - subject: Who answers for the messages: `mailto:ops@example.com`, or an `https:` address.
+    ///   - subject: The contact of the sender: `mailto:ops@example.com`, or an `https:` address.
     ///   - common: Trust, deadline, proxy and connections.
     /// - Returns: The account.
     public static func webPush(

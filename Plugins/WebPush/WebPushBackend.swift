@@ -5,15 +5,15 @@ internal import Synchronization
 /// Web Push: encrypted messages to the push service of each browser (RFC 8030, 8188, 8291, 8292).
 ///
 /// A delivery worker, or a caller's own code, sends through it. It handles keys, encryption, limits and the meaning of
-/// refusals. It does not queue and does not retry, with these exceptions, each once within the same `send`: a message
-/// whose VAPID token was refused goes out with a fresh one, one whose subscription belongs to another VAPID key with
-/// that one, and one whose topic was refused without it. Recipients are tokens of `web-push`, the JSON of a
+/// refusals. It does not queue. It retries within the same `send` in three cases only: once with a fresh VAPID token
+/// after the token was refused, once with each further VAPID key after the subscription turned out to belong to another
+/// key, and once without the topic after the topic was refused. Recipients are tokens of `web-push`, the JSON of a
 /// subscription.
 public final class WebPushBackend: PushBackend {
     /// The word after `kind:` in configuration files.
     public static let kind: BackendKind = "webpush"
 
-    /// The number of messages that one task encrypts, so that the first are under way while others are encrypted.
+    /// The number of messages that one task encrypts: the first ones are sent while others are encrypted.
     private static let share = 64
 
     /// `webpush`.
@@ -61,7 +61,7 @@ public final class WebPushBackend: PushBackend {
         }
     }
 
-    /// Encrypts and sends messages, and sends those again that another attempt may help.
+    /// Encrypts and sends messages, and sends a message again where another attempt may succeed.
     private func run(_ items: [WebPushItem], _ report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         var open = items
         if auth.count > 1 {
@@ -144,7 +144,7 @@ public final class WebPushBackend: PushBackend {
         return PayloadSize(bytes: message.bytes.count, limit: WebPushEncryption.maximumPlaintext)
     }
 
-    /// The plaintext in the recipient's language; zeros stand where the delivery's id will be.
+    /// Returns the plaintext in the recipient's language, with zeros in place of the delivery's id.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         let message = WebPushPayload(notification, options.payload).encoded(in: addressee.language)
         return (try? JSONValue(parsing: message.bytes))?.objectValue

@@ -2,8 +2,8 @@ internal import Foundation
 public import ChaparCore
 
 extension WebPushBackend {
-    /// Looks at keys and subject, then asks each push service that the settings name with one request to a subscription
-    /// that cannot exist.
+    /// Checks the keys and the subject, then sends each push service that the settings name one request for a
+    /// subscription that cannot exist.
     ///
     /// Any refusal but that of the VAPID token is the expected answer: no push service says more without a
     /// subscription.

@@ -1,17 +1,17 @@
 public import ChaparCore
 
-/// The settings of a ``WebPushBackend``: its VAPID keys, who answers for it, and where messages may go.
+/// The settings of a ``WebPushBackend``: its VAPID keys, its contact, and the hosts that messages may go to.
 public struct WebPushOptions: Sendable {
     /// The longest time that a push service keeps a message, in seconds: 28 days, Google's limit.
     public static let longestLife: Int64 = 2_419_200
 
     /// The VAPID keys, at least one: the first is that of new subscriptions, the others reach older ones.
     public var keys: [WebPushKey]
-    /// Who answers for the messages, for the push services' operators: `mailto:` or `https:`.
+    /// The contact for the push services' operators: `mailto:` or `https:`.
     public var subject: String
-    /// How long a VAPID token holds, 10 minutes to 24 hours; a new one is signed at half of it.
+    /// The lifetime of a VAPID token, 10 minutes to 24 hours; a new one is signed at half of it.
     public var tokenLife = Duration.seconds(43_200)
-    /// How long push services may keep a message without a time to live, at most 28 days.
+    /// The time for which push services keep a message that has no time to live, at most 28 days.
     public var timeToLive = Duration.seconds(longestLife)
     /// Whether browsers show messages by themselves (W3C Push API, declarative), where they have an address to open.
     public var isDeclarative: Bool {

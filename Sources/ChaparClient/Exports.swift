@@ -1,4 +1,5 @@
-// What sends imports this and the platforms: the model, the client, compositions of backends, and its logger.
+// A program that sends imports this module and those of its platforms. It gets the model, the client, compositions of
+// backends, and the logger.
 @_exported public import ChaparComposition
 @_exported public import ChaparCore
 @_exported public import ChaparHTTP

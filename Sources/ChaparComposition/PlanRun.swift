@@ -208,7 +208,7 @@ final class PlanRun: Sendable {
         wake()
     }
 
-    // MARK: What happens to jobs
+    // MARK: Jobs
 
     private func skip(_ jobs: [Int]) {
         let reason = state.withLock { state in jobs.map { resolved.refusal(of: state.jobs[$0].addressee.recipient) } }

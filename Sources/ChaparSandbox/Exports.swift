@@ -1,4 +1,5 @@
-// Who imports ChaparSandbox has all simulators, the kit that they are written with, and the client that sends to them.
+// An import of ChaparSandbox brings all simulators, the kit that they are written with, and the client that sends to
+// them.
 @_exported public import ChaparClient
 @_exported public import ChaparSimulator
 @_exported public import ChaparAPNsSimulator

@@ -65,7 +65,7 @@ public final class Sandbox: Sendable {
     public let oneSignal: OneSignalSimulator
     /// Altcraft.
     public let altcraft: AltcraftSimulator
-    /// A token endpoint, and in the configuration a way to OneSignal that takes its access tokens.
+    /// A token endpoint; the written configuration has a backend that sends to OneSignal with its access tokens.
     public let oauth2: OAuth2Simulator
     /// Chabok, in both of its states.
     public let chabok: ChabokSimulator
@@ -167,9 +167,11 @@ public final class Sandbox: Sendable {
     /// - Parameters:
     ///   - directory: Made when it is not there. Files of the same names are replaced.
     ///   - gatewayPort: The port that the configuration gives the gateway.
-    ///   - kinds: The kinds of backends that the gateway knows; of the others nothing is written. Nil stands for all.
-    ///   - sections: The sections beside backends that it knows, such as `release_notes`. Nil stands for all.
-    /// - Returns: The listeners with their addresses, and the files.
+    ///   - kinds: The kinds of backends that the gateway knows; nothing is written for others. Nil stands for all.
+    ///   - sections: The sections other than backends that the gateway knows, such as `release_notes`. Nil stands for
+    ///     all.
+    /// - Returns: The listeners with their addresses, and the files; no file is written when none of `kinds` is
+    ///   simulated.
     /// - Throws: When a file cannot be written.
     public func writeFiles(
         to directory: URL,
@@ -236,7 +238,7 @@ public final class Sandbox: Sendable {
 
     /// Writes a file that only its owner can read at any moment.
     private func writeSecret(_ text: String, to file: URL) throws {
-        // Fails when there is no such file, which is fine.
+        // Removal fails when the file does not exist, which is fine.
         try? FileManager.default.removeItem(at: file)
         let descriptor = open(file.path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW, 0o600)
         guard descriptor >= 0 else { throw SandboxError(description: "cannot write \(file.path)") }
@@ -265,9 +267,9 @@ public final class Sandbox: Sendable {
 
 extension Sandbox: Running {}
 
-/// The listeners, files and tokens of a sandbox, for people and for the command line.
+/// The listeners, files and seed of a sandbox, for people and for the command line.
 public struct SandboxDescription: Sendable, CustomStringConvertible {
-    /// The seed of all randomness in this run.
+    /// The seed of the APNs simulator's randomness.
     public let seed: UInt64
     /// Each listener's name and URL.
     public let listeners: [(name: String, url: String)]
@@ -278,7 +280,7 @@ public struct SandboxDescription: Sendable, CustomStringConvertible {
     /// The kinds of the backends in the configuration file.
     public let kinds: Set<BackendKind>
 
-    /// A few lines with the listeners, the files, and the device tokens with their answers.
+    /// The listeners, the seed and the files, a line for each.
     public var description: String {
         let width = (listeners.map(\.name.count).max() ?? 0) + 2
         var lines = listeners.map { $0.name.padding(toLength: width, withPad: " ", startingAt: 0) + $0.url }

@@ -11,7 +11,7 @@ import ChaparTesting
 struct SocketHarness: Sendable {
     let simulator: APNsSimulator
     let backend: APNsBackend
-    /// What the backend sent.
+    /// The requests of the backend.
     let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.

@@ -8,7 +8,7 @@ import Testing
 
 @testable import ChaparAltcraft
 
-/// What every backend and strategy promises.
+/// The promises of every backend and strategy.
 @Suite("Altcraft keeps the promises of the core", .timeLimit(.minutes(1)))
 struct AltcraftConformanceTests {
     @Test("The conformance kit passes over a socket", arguments: BackendConformance.checks)

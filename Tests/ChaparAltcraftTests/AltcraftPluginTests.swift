@@ -8,7 +8,7 @@ import Testing
 
 @testable import ChaparAltcraft
 
-/// What a configuration file says, and every mistake in it.
+/// The values of a configuration file, and every mistake in it.
 @Suite("Altcraft: configuration", .timeLimit(.minutes(1)))
 struct AltcraftPluginTests {
     private struct Files: ConfigFileReader {

@@ -12,7 +12,7 @@ import Testing
 /// The SDK in its own words, over real sockets: what a user of the SDK would write.
 @Suite("Altcraft: the SDK's words", .timeLimit(.minutes(1)))
 struct AltcraftSDKTests {
-    /// What an app gives: a JWT that can be switched, and tokens that can be lost.
+    /// The providers of an app: of a JWT that can be switched, and of tokens that can be lost.
     final class App: JWTInterface, APNSInterface, FCMInterface, HMSInterface {
         let user = Mutex<String?>(nil)
         let isSilent = Mutex(false)

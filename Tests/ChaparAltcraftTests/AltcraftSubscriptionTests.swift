@@ -401,7 +401,7 @@ struct AltcraftSubscriptionTests {
     }
 }
 
-/// What the client decides without a platform.
+/// Decisions of the client without a platform.
 enum AltcraftDeskTests {
     static func sameHost(_ location: String) -> String? {
         AltcraftClient.path(location, on: HTTPEndpoint(host: "a.test"))

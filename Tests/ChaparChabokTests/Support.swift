@@ -14,7 +14,7 @@ let quiet = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
 struct Harness: Sendable {
     let simulator: ChabokSimulator
     let backend: ChabokBackend
-    /// What the backend sent.
+    /// The requests of the backend.
     let sent: RecordedTransport
     let time: InstantTime
     let notices: Recorder<BackendNotice>

@@ -3,7 +3,7 @@ import ChaparClient
 import Synchronization
 import Testing
 
-/// What `deliveries(of:to:)` promises: a cold sequence that sends at the pace at which it is read.
+/// The promises of `deliveries(of:to:)`: a cold sequence that sends at the pace at which it is read.
 @Suite("Deliveries", .timeLimit(.minutes(1)))
 struct DeliveriesTests {
     private static let phones = (1...5).map { Recipient.token("phone-\($0)", service: .iOSAPNs) }

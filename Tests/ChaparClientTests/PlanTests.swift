@@ -2,7 +2,7 @@ import ChaparClient
 import Synchronization
 import Testing
 
-/// What a client promises about a plan of its backends.
+/// The promises of a client about a plan of its backends.
 @Suite("Plan of a client", .timeLimit(.minutes(1)))
 struct PlanTests {
     private static let phone = Recipient.token("phone", service: .iOSAPNs)

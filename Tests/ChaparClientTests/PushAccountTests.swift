@@ -2,7 +2,7 @@ import ChaparClient
 import Synchronization
 import Testing
 
-/// What an account promises to the client that it is added to.
+/// The promises of an account to the client that it is added to.
 @Suite("Push account", .timeLimit(.minutes(1)))
 struct PushAccountTests {
     @Test("makes a backend with the name that it is added with, which is taken then")

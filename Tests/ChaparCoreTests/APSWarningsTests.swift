@@ -1,7 +1,7 @@
 import ChaparCore
 import Testing
 
-/// What Apple takes and iOS drops: the sender sees a success, the user nothing.
+/// Payloads that Apple accepts and iOS drops: the sender sees a success, the user nothing.
 @Suite("Values of aps that iOS drops", .timeLimit(.minutes(1)))
 struct APSWarningsTests {
     static let values: [(JSONObject, [String])] = [

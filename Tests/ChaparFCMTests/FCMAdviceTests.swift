@@ -6,7 +6,7 @@ import Testing
 
 @testable import ChaparFCM
 
-/// What Google advises senders of many messages, as far as it concerns a backend.
+/// Google's advice to senders of many messages, as far as it concerns a backend.
 ///
 /// Sources: Firebase, "Best practices for FCM registration management" and "Best practices when sending FCM messages at
 /// scale", read 2026-11.

@@ -54,7 +54,7 @@ extension HTTPAnswer {
 struct SocketHarness: Sendable {
     let simulator: FCMSimulator
     let backend: FCMBackend
-    /// What the backend sent.
+    /// The requests of the backend.
     let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.

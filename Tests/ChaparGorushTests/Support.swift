@@ -11,7 +11,7 @@ final class FakeGate: ModuleGate {
     struct Contents {
         var accepted: [JSONObject] = []
         var keys: [String?] = []
-        /// What is wrong with a notification; nil takes it.
+        /// Returns the problem of a notification; nil accepts it.
         var refuse: @Sendable (JSONObject) -> String? = { _ in nil }
         var problem: ModuleProblem?
         /// The end of each delivery, by its token; others are accepted.

@@ -167,7 +167,7 @@ struct HMSRevocationTests {
         }
     }
 
-    /// What the simulator refuses, by the page.
+    /// Requests, with the simulator's answers by Huawei's page.
     static let requests: [(name: String, path: String, pushType: Int?, body: JSONValue, code: String?)] = [
         ("right", "/v1/77/messages:revoke", 0, ["notifyId": 7, "token": ["MAMzLgIsample0"]], "80000000"),
         ("spoken", "/v1/77/messages:revoke", 2, ["notifyId": 7, "token": ["MAMzLgIsample0"]], "80000000"),

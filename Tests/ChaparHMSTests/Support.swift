@@ -18,7 +18,7 @@ func android(_ token: String) -> Recipient { .token(DeviceToken(token, service: 
 struct Harness: Sendable {
     let simulator: HMSSimulator
     let backend: HMSBackend
-    /// What the backend sent.
+    /// The requests of the backend.
     let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.

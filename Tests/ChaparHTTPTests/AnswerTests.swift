@@ -3,7 +3,7 @@ import Testing
 
 @testable import ChaparHTTP
 
-/// What becomes of answers of every shape.
+/// Answers of every shape, and their results.
 @Suite("Answers", .serialized, .timeLimit(.minutes(1)))
 struct AnswerTests {
     @Test("Status, fields and body arrive whole; an error's body too")

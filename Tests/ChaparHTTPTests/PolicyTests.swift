@@ -6,7 +6,7 @@ import Testing
 
 @testable import ChaparHTTP
 
-/// What a platform asks of its connections.
+/// The demands of a platform on its connections.
 @Suite("Connection policy", .serialized, .timeLimit(.minutes(1)))
 struct PolicyTests {
     /// A policy whose answers a test sets.

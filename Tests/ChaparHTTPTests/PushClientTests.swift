@@ -7,7 +7,7 @@ import Testing
 
 @testable import ChaparHTTP
 
-/// What a client promises about the end of what was made with it.
+/// The promises of a client about the end of everything that was made with it.
 @Suite("Push client", .timeLimit(.minutes(1)))
 struct PushClientTests {
     private struct BodyFailed: Error {}

@@ -17,7 +17,7 @@ struct SendPermitTests {
         var count: Int { requests.load(ordering: .acquiring) }
         func note() { requests.wrappingAdd(1, ordering: .acquiringAndReleasing) }
 
-        /// What a pool has to say of calls that are sent under these claims.
+        /// Returns the replies of a pool to calls that are sent under these claims.
         func replies(to calls: [HTTPCall], through pool: any HTTPPool) async -> Replies {
             await SendPermit.$current.withValue(SendPermit { self.count < self.last }) { await pool.replies(to: calls) }
         }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import ChaparHTTP
 
-/// What a transport refuses before anything is opened.
+/// The requests that a transport refuses before it opens a connection.
 @Suite("Transport", .serialized, .timeLimit(.minutes(1)))
 struct TransportTests {
     struct Mistake: Sendable, CustomTestStringConvertible {

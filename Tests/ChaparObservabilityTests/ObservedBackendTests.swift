@@ -5,7 +5,7 @@ import ChaparObservability
 import Testing
 import Tracing
 
-/// What swift-metrics and swift-distributed-tracing learn of a send.
+/// The metrics and spans of a send, through swift-metrics and swift-distributed-tracing.
 @Suite("An observed backend", .timeLimit(.minutes(1)))
 struct ObservedBackendTests {
     /// Answers by the text of each token.

@@ -9,7 +9,7 @@ import Testing
 @testable import ChaparOneSignal
 @testable import ChaparOneSignalDevices
 
-/// What the backends want people to know beside outcomes, and how counts are compared after a send.
+/// The notices of the backends beside outcomes, and the comparison of counts after a send.
 @Suite("OneSignal: notices", .timeLimit(.minutes(5)))
 struct OneSignalNoticeTests {
     @Test("A refused account is announced once, until something works again")

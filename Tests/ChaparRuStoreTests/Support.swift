@@ -38,7 +38,7 @@ struct Harness: Sendable {
     let simulator: RuStoreSimulator
     let backend: RuStoreBackend
     let mode: RuStoreOptions.Mode
-    /// What the backend sent.
+    /// The requests of the backend.
     let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.

@@ -35,7 +35,7 @@ struct APNsAuthenticationTests {
         },
     ]
 
-    /// What the real service has been seen to take, and the strict form is not: (name, how to make it).
+    /// Forms that the real service was seen to accept, with the refusal of the strict rules.
     static let lenientForms: [RuleCase] = [
         .init("Bearer with a capital", "InvalidProviderToken") { bench in
             bench.set("authorization", "Bearer " + (try RuleBench.key.providerToken(issuedAt: bench.now)))

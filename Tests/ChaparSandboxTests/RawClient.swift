@@ -32,7 +32,7 @@ final class RawClient: Sendable {
         }
     }
 
-    /// What the client saw.
+    /// An event that the client saw.
     enum Event: Sendable {
         case headers(Int32, [String: String], isLast: Bool)
         case data(Int32, String, isLast: Bool)

@@ -45,7 +45,7 @@ struct RuleBench {
         set("authorization", "bearer " + (try Self.key.providerToken(header: header, claims: claims)))
     }
 
-    /// What the rules say: the refusal, nil when they accept.
+    /// Returns the refusal of the rules; nil when they accept.
     mutating func verdict() -> APNsRefusal? {
         let rules = APNsRules(environment: environment, options: options)
         let request = APNsRequest(

@@ -66,7 +66,7 @@ struct ServiceBrokenPeerTests {
         }
     }
 
-    /// What a service answers that takes everything but one message.
+    /// Returns the answer of a service that accepts everything but one message.
     private static func good(_ body: [UInt8]) -> JSONValue {
         let messages = (try? JSONValue(parsing: body))?["messages"]?.arrayValue ?? []
         let ids = messages.flatMap { $0["recipients"]?.arrayValue ?? [] }.compactMap { $0["id"] }

@@ -15,7 +15,7 @@ struct Harness: Sendable {
 
     let simulator: ServiceSimulator
     let backend: ServiceBackend
-    /// What the backend sent.
+    /// The requests of the backend.
     let sent: RecordedTransport
 
     static func token(_ text: String) -> Recipient { .token(DeviceToken(text, service: own)) }

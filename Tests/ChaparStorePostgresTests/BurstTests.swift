@@ -7,7 +7,7 @@ import Testing
 
 @testable import ChaparStorePostgres
 
-/// What is accepted at once after a quiet time, when the server knows the tables as empty.
+/// A burst after a quiet time, when the server's statistics have the tables as empty.
 @Suite("A burst on a PostgreSQL store after a quiet time", .serialized, .timeLimit(.minutes(3)))
 struct BurstTests {
     /// A debug build takes a third: what grows with the square of it would take ten times as long as is allowed here
@@ -48,7 +48,7 @@ struct BurstTests {
     }
 }
 
-/// What all workers have claimed.
+/// The claims of all workers.
 private final class Claimed: Sendable {
     let ids = Mutex<[Int64]>([])
 }

@@ -61,7 +61,8 @@ struct CallerTests {
                 do { _ = try await node.enqueue(EnqueueBatch([new], share: 0.5)) } catch { return error }
                 return nil
             }
-            /// What each node has accepted since its last look counts for both, until the next one.
+            /// Accepts on a node as soon as the caller has room there; a node learns at its next look of what others
+            /// accepted.
             func acceptAtLast(_ caller: String, _ node: PostgresStore) async throws {
                 try await eventually("\(caller) has room in its share", every: .milliseconds(50)) {
                     guard let error = try await accept(caller, node) else { return true }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ChaparStorePostgres
 
-/// What the server may not remove, since a session holds a snapshot, must not be passed over again and again.
+/// Rows that the server may not remove, since a session holds a snapshot, must not be read again and again.
 @Suite("PostgreSQL rows that are dead and not removed", .serialized, .timeLimit(.minutes(2)))
 struct DeadRowTests {
     private static let dead = 10_000

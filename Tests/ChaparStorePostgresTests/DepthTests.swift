@@ -141,7 +141,7 @@ struct DepthTests {
     }
 }
 
-/// What all nodes have accepted.
+/// The notifications that all nodes have accepted.
 private final class Accepted: Sendable {
     let count = Mutex(0)
 }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import ChaparStorePostgres
 
-/// What a standby lacked that took over, though a node remembers it.
+/// Commits that a standby lacked when it took over, though a node remembers them.
 @Suite("After a failover to a standby that lagged behind", .timeLimit(.minutes(2)))
 struct FailoverTests {
     @Test("Gateways whose URL names both servers go on at the standby that was promoted, with all that it has")

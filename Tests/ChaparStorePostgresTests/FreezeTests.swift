@@ -11,7 +11,7 @@ import Testing
 struct FreezeTests {
     private static let lease = Duration.seconds(3)
 
-    /// What the node has locked when it stops.
+    /// The lock that the node holds when it stops.
     enum Place: String, CaseIterable, Sendable {
         case collapseID, idempotencyKey, device, outboxEntry, nodes
 
@@ -46,7 +46,7 @@ struct FreezeTests {
             }
         }
 
-        /// What another node does that needs the same.
+        /// Makes the call of another node that needs the same lock.
         func use(_ store: PostgresStore) async throws {
             switch self {
             case .collapseID: try await store.accept(to: [.user("ada")], collapseID: "order")

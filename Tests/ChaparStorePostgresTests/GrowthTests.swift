@@ -280,7 +280,7 @@ struct GrowthWork {
         }
     }
 
-    /// What was claimed ahead and goes back, and what is freed in ranges of pages.
+    /// Frees claims: those made ahead, and those in ranges of pages.
     private func free() async throws {
         let core = store.core
         let claims = try await claim("apns")

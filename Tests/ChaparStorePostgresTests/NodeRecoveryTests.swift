@@ -6,7 +6,7 @@ import Testing
 
 @testable import ChaparStorePostgres
 
-/// What is claimed by nodes that are dead, gone or wrong about it is freed in ranges of pages.
+/// Claims of nodes that are dead, gone or wrong about them are freed in ranges of pages.
 @Suite("Recovery of a dead node's claims", .serialized, .timeLimit(.minutes(2)))
 struct NodeRecoveryTests {
     private static let deliveries = 2_000
@@ -38,7 +38,7 @@ struct NodeRecoveryTests {
 
     private static let dead = "(SELECT number FROM chapar.nodes WHERE name = 'dead')"
 
-    /// What a node has that is dead; the keepers leave it to the test.
+    /// Makes nodes dead; the keepers leave their claims to the test.
     private func makeDead(_ nodes: [PostgresStore]) async throws {
         for node in nodes { await node.pauseKeeper() }
         let store = nodes[0]

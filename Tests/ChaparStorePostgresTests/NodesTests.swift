@@ -357,7 +357,7 @@ struct NodesTests {
     }
 }
 
-/// What the tasks of a test count together.
+/// The counts that the tasks of a test share.
 private final class Tally: Sendable {
     let claimed = Mutex<[Int64]>([])
     let inFlight = Mutex((now: 0, most: 0))

@@ -156,7 +156,7 @@ struct PostgresDeviceTests {
         }
     }
 
-    /// What a change is kept for: the tokens and whether they are alive, without what is not told of.
+    /// Returns the tokens of a device, whose change is recorded; `none` without a device.
     private func known(_ device: Device?) -> [String] {
         device.map { $0.tokens.map { "\($0.token.service) \($0.token.value)" } } ?? ["none"]
     }

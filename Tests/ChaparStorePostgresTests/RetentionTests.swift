@@ -7,7 +7,7 @@ import Testing
 
 @testable import ChaparStorePostgres
 
-/// What is over and old goes with the partition of its day.
+/// Old deliveries that have ended go with the partition of their day.
 @Suite("Retention in PostgreSQL", .serialized, .timeLimit(.minutes(1)))
 struct RetentionTests {
     private static let day = Duration.seconds(86_400)
@@ -106,7 +106,7 @@ struct RetentionTests {
         }
     }
 
-    /// What may happen to a delivery days after its notification was accepted.
+    /// A change of a delivery, days after its notification was accepted.
     enum LateChange: CaseIterable {
         case end, slowEnd, retryThenEnd, cancellation, receipt
     }

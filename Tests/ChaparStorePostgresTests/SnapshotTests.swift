@@ -144,7 +144,7 @@ struct SnapshotTests {
     }
 }
 
-/// What a standby with `hot_standby_feedback` says to its server, without one.
+/// The messages of a standby with `hot_standby_feedback` to its server, without a standby.
 private final class Standby {
     private let connection: OpaquePointer?
 

@@ -2,7 +2,7 @@ import Foundation
 
 @testable import ChaparStorePostgres
 
-/// What a server did for each statement, as its module auto_explain writes it into the server's log.
+/// The work of a server for each statement, as its module auto_explain writes it into the server's log.
 struct StatementLog {
     /// Settings of a server that writes it, and keeps the plan that it made first of each statement.
     static let settings = [
@@ -30,7 +30,7 @@ struct StatementLog {
     /// Passes over what was written up to now.
     mutating func skip() throws { _ = try read() }
 
-    /// What was written since the last call.
+    /// Returns the entries that were written since the last call.
     mutating func entries() throws -> [Entry] {
         try read().components(separatedBy: "@@").compactMap { text in
             guard let begin = text.range(of: "plan:\n") else { return nil }

@@ -15,7 +15,7 @@ actor TestServer {
     static let hasPooler = ((ProcessInfo.processInfo.environment["PATH"] ?? "") + ":/usr/sbin").split(separator: ":")
         .contains { FileManager.default.isExecutableFile(atPath: "\($0)/pgbouncer") }
 
-    /// What the server is started with besides.
+    /// Further settings of the server.
     private let settings: [String]
     private var starting: Task<Started, any Error>?
     private static let number = Atomic(0)

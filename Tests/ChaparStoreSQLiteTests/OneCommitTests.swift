@@ -205,7 +205,7 @@ struct OneCommitTests {
     }
 }
 
-/// What calls gave.
+/// The results of calls.
 private final class Found: Sendable {
     private let found = Mutex((claimed: 0, cancellation: Cancellation(cancelled: 0, tooLate: 0)))
     var values: (Int, Cancellation) { found.withLock { $0 } }

@@ -98,7 +98,7 @@ struct SQLiteCrashTests {
     }
 }
 
-/// What callers were logged so far.
+/// The notes of callers so far.
 private final class Log: Sendable {
     struct Lines {
         var acknowledged: [NotificationID] = []

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("The schema", .timeLimit(.minutes(1)))
 struct SchemaTests {
-    /// What was released, in order.
+    /// The released steps, in order.
     ///
     /// A line is never changed or removed: files in the field went through exactly these steps.
     static let released: [(step: String, tables: [String: [String]])] = [

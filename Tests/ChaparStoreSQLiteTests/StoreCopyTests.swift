@@ -108,7 +108,7 @@ struct StoreCopyTests {
         }
     }
 
-    // MARK: What cannot be lost
+    // MARK: Data that is never lost
 
     /// Where a field of a packed delivery is after the copy, and its value as SQL writes it.
     private typealias Fields = [String: (column: String, value: String)]

@@ -14,7 +14,7 @@ import Testing
 @Suite("An upgrade of a large file", .timeLimit(.minutes(10)))
 struct UpgradeTests {
     private static let rows = ProcessInfo.processInfo.environment["CHAPAR_UPGRADE_ROWS"].flatMap { Int($0) } ?? 20_000
-    /// What docs/Upgrading.md states for a million deliveries, in seconds.
+    /// The time that docs/Upgrading.md states for a million deliveries, in seconds.
     private static let statedSeconds = 30
     private static let statedRows = 1_000_000
     private static let slowness = ProcessInfo.processInfo.environment["CHAPAR_SLOWNESS"].flatMap(Int.init) ?? 1

@@ -33,7 +33,7 @@ struct AltcraftDevicesTests {
             return answer.json
         }
 
-        /// What came of the one operation of a call that waited.
+        /// Returns the result of the one operation of a call that waited.
         func subscribe(_ status: String, _ options: String = "{}") async throws -> JSONValue {
             let body = #"{"status":"\#(status)","backend":"crm","options":\#(options)}"#
             let answer = try await put("/v1/devices/phone/subscription?wait=30", body, status: 200)
@@ -60,7 +60,7 @@ struct AltcraftDevicesTests {
             simulator.profile(key, in: database)?.subscriptions.first?.status
         }
 
-        /// What Altcraft's backend told on the stream of events, once it is so much.
+        /// Returns the notices of Altcraft's backend on the stream of events, once there are `count`.
         func notices(_ count: Int) async throws -> [JSONValue] {
             let output = rig.folder.appending(path: "events")
             try Data().write(to: output)

@@ -179,7 +179,7 @@ struct ChabokJourneyTests {
     }
 }
 
-/// What a gateway's event stream tells from now on, read by curl into a file.
+/// The events of a gateway's stream from now on, which curl writes into a file.
 private final class EventTail: Sendable {
     private let process: Process
     private let file: URL

@@ -52,7 +52,7 @@ struct DocumentLinksTests {
         }
     }
 
-    /// What people ask, with words that the answer must have: written before the pages were.
+    /// Questions of readers, with words that the answer must have; they were written before the pages.
     static let questions: [(question: String, words: [String])] = [
         ("send my first message", ["chapar demo", "/v1/notifications"]),
         ("get a key from Apple", [".p8", "developer.apple.com", "key_id"]),

@@ -26,7 +26,7 @@ struct ForeignTextTests {
             }
         }
 
-        /// What the advice must have.
+        /// The words that the advice must have.
         var advice: String {
             switch self {
             case .utf16: "iconv -f UTF-16 -t UTF-8"

@@ -2,7 +2,7 @@ import ChaparCore
 import ChaparTesting
 import Testing
 
-/// What a plugin's tests use of a gateway that runs: `GatewayProcess` of `ChaparTesting`.
+/// A running gateway for a plugin's tests: `GatewayProcess` of `ChaparTesting`.
 @Suite("A gateway for the tests of a plugin", .timeLimit(.minutes(2)))
 struct GatewayProcessTests {
     @Test("It takes every method of the API")

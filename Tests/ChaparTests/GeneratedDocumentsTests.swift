@@ -10,7 +10,7 @@ import Testing
 @testable import ChaparServer
 @testable import chapar
 
-/// What stands in the pages between `<!-- generated: WHAT -->` and `<!-- end -->` is made from the code's own tables.
+/// The text of the pages between `<!-- generated: WHAT -->` and `<!-- end -->` is made from the code's own tables.
 ///
 /// With `CHAPAR_WRITE_DOCUMENTS` set (`.ci/docs --write`) the tests write the pages; without it a page that is out of
 /// date fails. In a table of keys the last column, what a key means, is written by hand and stays; a key without it
@@ -287,7 +287,7 @@ struct ConfigurationKeys {
     /// (the file's `auth`), `backends.apns` (what it takes besides, or otherwise), `server` and so on.
     func rows(of section: String) -> [Row] { Self.grouped(unordered(section)) }
 
-    /// What stands in a map follows the map.
+    /// Returns the rows with those of each map together.
     private static func grouped(_ rows: [Row]) -> [Row] {
         func parent(_ row: Row) -> Substring { row.name.prefix { $0 != "." } }
         var order: [Substring] = []
@@ -317,7 +317,7 @@ struct ConfigurationKeys {
         }
     }
 
-    /// What every kind takes, as the first kind that reads it does.
+    /// Returns the keys that every kind takes, with the first kind's text.
     private func common(without prefix: String) -> [Row] {
         let common = common
         var seen: Set<String> = []

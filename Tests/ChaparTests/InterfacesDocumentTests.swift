@@ -34,7 +34,7 @@ struct Declarations {
     struct Member {
         var signature: String
         var summary: String
-        /// What distinguishes it from its siblings: the name, with a function's labels.
+        /// The name, with a function's labels: it is unique among its siblings.
         var key: String
     }
 

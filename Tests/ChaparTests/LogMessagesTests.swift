@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// What is logged is a constant message with values as metadata, so that messages can be counted and searched for.
+/// Log messages are constants, with values as metadata, so that messages can be counted and searched for.
 @Suite("Log messages", .timeLimit(.minutes(2)))
 struct LogMessagesTests {
     private static let root = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "../..")

@@ -5,7 +5,7 @@ import Testing
 
 @testable import ChaparCommands
 
-/// What platforms keep, from the command line over a gateway to simulators on sockets.
+/// The state that platforms keep, from the command line over a gateway to simulators on sockets.
 @Suite("Platforms' topics, channels, tokens and messages, by the command line", .serialized, .timeLimit(.minutes(3)))
 struct PlatformCommandsTests {
     private func run(

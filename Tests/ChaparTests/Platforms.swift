@@ -11,7 +11,7 @@ import Testing
 /// A plugin can be deleted from the tree: its folder, its targets and its line of registration. What needs it here is
 /// then left out, and nothing else.
 enum Platforms {
-    /// What the program has.
+    /// The kinds of the program's backends, and the keys of its modules.
     static let registered: Set<String> = {
         var kinds = Set(Plugins.program.backends.map(\.kind.rawValue) + Plugins.program.modules.map(\.key))
         // IDPush sends through OneSignal: without it nothing of what is said of it can be tried.
@@ -19,7 +19,7 @@ enum Platforms {
         return kinds
     }()
 
-    /// What the README and the pages of docs speak of and the program lacks: nothing, unless a plugin was deleted.
+    /// The kinds and modules of the README and docs that the program lacks: none, unless a plugin was deleted.
     static let missing = Set([
         "apns", "fcm", "hms", "rustore", "onesignal", "idpush", "altcraft", "chabok", "http", "webpush",
         "release_notes", "gorush",

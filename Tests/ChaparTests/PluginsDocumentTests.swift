@@ -63,7 +63,7 @@ struct PluginsDocumentTests {
         }
     }
 
-    /// What stands in the file of its role in every plugin, and in no other file.
+    /// Declarations that stand in the file of their role in every plugin, and in no other file.
     private static let declarations = [
         (declaration: "func diagnose()", role: "Diagnosis"), (declaration: ": PushBackend {", role: "Backend"),
         (declaration: "extension BackendFactory", role: "Plugin"),

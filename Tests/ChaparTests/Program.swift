@@ -4,7 +4,7 @@ import Synchronization
 
 /// The built `chapar`, run as a child process: what users run is what is tested.
 enum Program {
-    /// What a run came to.
+    /// The result of a run.
     struct Result: Sendable {
         var status: Int32
         var output: String
@@ -95,9 +95,9 @@ final class Child: Sendable {
 
     deinit { try? FileManager.default.removeItem(at: folder) }
 
-    /// What it wrote to stdout so far.
+    /// The text that it has written to stdout so far.
     var output: String { text("out") }
-    /// What it wrote to stderr so far.
+    /// The text that it has written to stderr so far.
     var errors: String { text("err") }
 
     /// Sends a signal.

@@ -15,7 +15,7 @@ struct SeedsDocumentTests {
     private struct Row {
         let line: Int
         let cells: [String]
-        /// What stands between grave accents in a cell.
+        /// Returns the texts between grave accents in a cell.
         func names(_ cell: Int) -> [String] {
             cells[cell].split(separator: "`", omittingEmptySubsequences: false).enumerated()
                 .filter { !$0.offset.isMultiple(of: 2) }.map { String($0.element) }

@@ -8,7 +8,7 @@ import Testing
 /// The gateway's own TLS and its socket in the file system, with a client that is not ours.
 @Suite("The gateway's listener", .about("apns"), .timeLimit(.minutes(2)))
 struct ServerTLSTests {
-    /// What curl prints, and its exit code.
+    /// Returns the output of curl, and its exit code.
     private func curl(_ arguments: [String]) async throws -> Program.Result {
         let executable = URL(fileURLWithPath: "/usr/bin/curl")
         return try await Child(["-sS", "--max-time", "20"] + arguments, executable: executable).end()

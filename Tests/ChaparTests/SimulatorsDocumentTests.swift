@@ -23,7 +23,7 @@ struct SimulatorsDocumentTests {
         let isRule: Bool
     }
 
-    /// What the page says: its sections by the folder that their heading names, and the rows of its tables.
+    /// The page: its sections by the folder that their heading names, and the rows of its tables.
     private struct Page {
         let text: String
         var sections: [String: String] = [:]
@@ -54,7 +54,7 @@ struct SimulatorsDocumentTests {
         }
     }
 
-    /// What stands between grave accents.
+    /// Returns the texts between grave accents.
     private static func quoted(_ text: String) -> [String] {
         text.split(separator: "`", omittingEmptySubsequences: false).enumerated()
             .filter { !$0.offset.isMultiple(of: 2) }.map { String($0.element) }

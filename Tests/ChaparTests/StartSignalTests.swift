@@ -6,7 +6,7 @@ import Testing
 /// A signal that comes while a gateway starts, and a start that fails: neither is a death, nor hides one.
 @Suite("A start that is ended", .serialized, .timeLimit(.minutes(2)), .about("apns"))
 struct StartSignalTests {
-    /// What the file of the store's lock says.
+    /// Returns the text of the file of the store's lock.
     private static func note(_ rig: SandboxRig) -> String {
         (try? String(contentsOf: rig.folder.appending(path: "chapar.db.lock"), encoding: .utf8)) ?? ""
     }

@@ -53,7 +53,7 @@ struct StrayBackendTests {
         ),
     ]
 
-    /// What the first message met, what the next one met, and how long that one waited for the first one's sake.
+    /// The outcomes of the first message and of the next one, and the wait of the next one that the first one caused.
     private struct Seen {
         var first: DeliveryOutcome
         var second: DeliveryOutcome

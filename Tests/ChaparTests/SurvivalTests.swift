@@ -117,7 +117,7 @@ final class Load: Sendable {
 
     init(prefix: String = "ab") { self.prefix = prefix }
 
-    /// What was accepted so far.
+    /// The notifications accepted so far.
     var accepted: [Accepted] { books.withLock { $0.accepted } }
     /// How many requests had no answer.
     var failures: Int { books.withLock { $0.failures } }

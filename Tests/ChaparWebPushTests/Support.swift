@@ -20,7 +20,7 @@ extension PushNotification {
 struct Harness: Sendable {
     let simulator: WebPushSimulator
     let backend: WebPushBackend
-    /// What the backend sent.
+    /// The requests of the backend.
     let sent: RecordedTransport
 
     /// Starts both, runs `body`, and ends both whatever happens.

@@ -4,7 +4,7 @@ import ChaparSandbox
 package import ChaparTesting
 
 extension OneSignalBench {
-    /// What the conformance kit needs to know of OneSignal, for a backend that sends through it.
+    /// Returns the conformance kit's subject for a backend that sends through OneSignal.
     ///
     /// - Parameters:
     ///   - backend: The backend that is examined.

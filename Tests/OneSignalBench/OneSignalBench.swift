@@ -22,11 +22,11 @@ package func simulatorAddress(_ url: String) -> HTTPBaseURL {
 package struct OneSignalBench: Sendable {
     package let simulator: OneSignalSimulator
     package let transport: NIOTransport
-    /// What the backends of ``context`` sent.
+    /// The requests of the backends of ``context``.
     package let sent: RecordedTransport
     package let time: MovableTime
     package let state: MemoryState
-    /// What the backends announced.
+    /// The notices of the backends.
     package let notices: Recorder<BackendNotice>
     /// The context of the backend `campaigns`.
     package let context: BackendContext

@@ -26,7 +26,7 @@ final class SeededDecider: DiskDecider {
         state = Mutex(State(generator: SmallGenerator(seed: seed), plan: plan))
     }
 
-    /// What happens from now on.
+    /// The plan from now on.
     var plan: Plan {
         get { state.withLock { $0.plan } }
         set { state.withLock { $0.plan = newValue } }

@@ -12,7 +12,7 @@ import SimulationDisk
 /// What a caller was told has to be true in the next life: what was accepted is there, whole, and what has ended stays
 /// ended. What a caller was not told may have happened or not, but not in part.
 struct StoreScenario {
-    /// What happens to the disk.
+    /// A fault of the disk.
     struct Trouble: Sendable, CustomStringConvertible {
         var crash: CrashKind
         /// In so many of a thousand calls something fails.

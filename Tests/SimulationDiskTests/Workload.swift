@@ -7,7 +7,7 @@ import SimulationDisk
 /// Each transaction changes several rows, and every byte of a row follows from its number and the transaction's, so
 /// that a transaction that is there in part, twice or not at all is seen.
 struct Workload {
-    /// What can be chosen about the database.
+    /// The choices about the database.
     struct Mode: Sendable, CustomStringConvertible {
         var journal: String
         var synchronous: String
@@ -43,9 +43,9 @@ struct Workload {
         decider.plan.liesAboutSync = lies
     }
 
-    /// What a run came to.
+    /// The result of a run.
     struct Result {
-        /// What is wrong, as sentences; empty when all is well.
+        /// The problems, as sentences; empty when all is well.
         var problems: [String] = []
         var counts = DiskCounts()
         var commits = 0
@@ -148,7 +148,7 @@ struct Workload {
         }
     }
 
-    /// What is wrong with what is on the disk; nil when nothing is.
+    /// Returns the problem of the disk's contents; nil when there is none.
     private mutating func check() -> String? {
         do {
             let writer = try open()

@@ -12,18 +12,18 @@ enum APNsRejections {
     enum Consequence: Sendable, Hashable {
         /// The token is dead or foreign.
         case invalidToken
-        /// The message stays wrong.
+        /// The message is refused for good.
         case drop
         /// An operator must act.
         case configuration
-        /// As `configuration`, but about the topic: with a topic of the caller's own it is the caller's mistake.
+        /// As `configuration`, but about the topic: a topic that the caller chose is the caller's mistake.
         case topic
-        /// As `configuration`, but about broadcasts: nothing else is concerned.
+        /// As `configuration`, but for broadcasts only.
         case broadcasts
         /// Send once more on another connection; after that `configuration`.
         case replay
-        /// Send once more on another connection with the same token; after that single messages probe until Apple takes
-        /// one.
+        /// Send once more on another connection with the same token; after that single messages are tried until Apple
+        /// takes one.
         case slow
         /// This recipient gets too much.
         case slowRecipient
@@ -168,7 +168,7 @@ enum APNsRejections {
 extension APNsRejections {
     /// The properties of a request that decide what an answer to it means.
     struct Context {
-        /// When the send began: the invalidation's time when Apple gives none.
+        /// The start of the send, from which a token counts as dead when Apple gives no time.
         var started: Date
         /// Whether it went to the configured topic itself.
         var isOwnTopic: Bool
@@ -181,7 +181,7 @@ extension APNsRejections {
     /// The decision about an answer other than 200.
     enum Verdict {
         case final(DeliveryOutcome)
-        /// Send it once more, on another connection; the outcome if that is not possible.
+        /// Send the message once more on another connection; the value is the outcome if that is not possible.
         case replay(otherwise: DeliveryOutcome)
     }
 
@@ -237,8 +237,8 @@ extension APNsRejections {
             return context.isSecondTry ? .final(outcome) : .replay(otherwise: outcome)
         case .slowRecipient: return .final(refused(.token, .slowRecipient(after: wait ?? .seconds(60))))
         case .slow:
-            // More often the fault of the connection than of the key: the next connection takes messages with the same
-            // token. Minting waits 20 minutes (APNsTokenSource); sending does not, unless Apple says so.
+            // The connection is at fault more often than the key: the next connection takes messages with the same
+            // token. Minting waits 20 minutes (APNsTokenSource); sending does not, unless Apple gives a pause.
             let outcome = refused(.account, .slowBackend(after: wait))
             return context.isSecondTry || wait != nil ? .final(outcome) : .replay(otherwise: outcome)
         case .retry: return .final(refused(.platform, .retry(after: wait)))
@@ -267,7 +267,7 @@ extension APNsRejections {
             return Refusal.Invalidation(asOf: timestamp, isCertain: true)
         }
         guard let reason = body.reason, isKnown(reason) else { return nil }  // An unknown reason invalidates no token.
-        // A token that is not for a topic of the caller's choice may well be one for the app's own.
+        // A token that does not belong to a topic of the caller's choice may belong to the app's own topic.
         if reason == "DeviceTokenNotForTopic", !context.isOwnTopic { return nil }
         return Refusal.Invalidation(asOf: context.started, isCertain: false)
     }

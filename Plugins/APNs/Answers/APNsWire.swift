@@ -1,13 +1,15 @@
 import Foundation
 import ChaparCore
 
-/// An answer of APNs, read as defensively as a network with middleboxes asks for.
+/// An answer of APNs.
+///
+/// It may come from a proxy on the way, so reading never fails.
 ///
 /// An error carries `{"reason": "…", "timestamp": 1767220000123}`; the time, in milliseconds, comes with 410 only.
 struct APNsAnswer {
     /// Apple's reason, without spaces (one of Apple's tables has `Service Unavailable`); nil when there is none.
     let reason: String?
-    /// Since when the token is dead.
+    /// The time from which the token is dead.
     let timestamp: Date?
     /// Whether there is a body that is not Apple's: an HTML page of some device on the way.
     let isForeign: Bool

@@ -24,7 +24,7 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
             return .retire
         case "TooManyProviderTokenUpdates":
             tokens?.tooManyUpdates()
-            // Each single probe of a backend that is slowed gets two connections, no more.
+            // While a backend is slowed, each single message may open at most two connections.
             return pauses.verdict(reason, for: connection, pause: .seconds(1))
         case "UnrelatedKeyIdInToken":
             return pauses.verdict(reason, for: connection, pause: .seconds(60))
@@ -40,11 +40,13 @@ struct APNsConnectionPolicy: HTTPConnectionPolicy {
     }
 }
 
-/// Keeps a lasting refusal from opening a connection for each message: one new connection per reason and pause.
+/// Limits new connections after lasting refusals to one for each reason and pause; otherwise each message would open
+/// one.
 final class RetirementPauses: Sendable {
     private let last = Mutex<[String: ContinuousClock.Instant]>([:])
 
-    /// Retires connections that were open when the reason last came up, and newer ones after the pause only.
+    /// Retires connections that were open at the last refusal for the reason; newer ones are retired after the pause
+    /// only.
     func verdict(_ reason: String, for connection: HTTPConnectionInfo, pause: Duration) -> HTTPConnectionVerdict {
         last.withLock { last in
             let now = ContinuousClock.now
@@ -58,7 +60,7 @@ final class RetirementPauses: Sendable {
 }
 
 extension APNsTokenSource: AuthStrategy {
-    /// The newest token, for the addresses it is meant for.
+    /// Returns the newest token; throws for an address that it must not be sent to.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard addresses.contains(destination) else {
             throw PushError(.unsupported, "the provider token is not for \(destination)")
@@ -75,7 +77,7 @@ extension APNsTokenSource: AuthStrategy {
         }
     }
 
-    /// Whether the call goes where the token is meant for.
+    /// Whether the call goes to an address that may get the token.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
     /// Replaces an expired token, unless the newest is younger than Apple's 20 minutes.

@@ -4,7 +4,7 @@ public import ChaparCore
 
 /// The `.p8` key of a team: a P-256 key in PEM form, which signs provider tokens.
 ///
-/// Each wrong thing that an operator can supply has its own message.
+/// Each known mistake of an operator has its own message.
 public struct APNsAuthKey: Sendable {
     let key: P256.Signing.PrivateKey
 
@@ -33,7 +33,7 @@ public struct APNsAuthKey: Sendable {
         }
     }
 
-    /// The signature of a text as a JWT wants it: r and s, 32 bytes each.
+    /// Returns the signature of a text in the form of a JWT: r and s, 32 bytes each.
     func signature(of text: some DataProtocol) throws -> [UInt8] {
         Array(try key.signature(for: text).rawRepresentation)
     }
@@ -47,7 +47,7 @@ public struct APNsAuthKey: Sendable {
     private static let download =
         "Give the AuthKey_….p8 file from Apple's developer site (Certificates, Identifiers & Profiles, Keys) unchanged."
 
-    /// Why a private key is not a P-256 key.
+    /// Returns the mistake for a private key that is not a P-256 key.
     private static func otherKey(_ pem: Secret) -> Mistake {
         guard let name = PEMReader.algorithm(ofKey: pem), name != "a P-256 key" else {
             return Mistake(problem: "is a damaged key: it cannot be decoded", fix: download)

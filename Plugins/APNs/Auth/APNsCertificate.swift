@@ -3,20 +3,20 @@ public import ChaparCore
 import SwiftASN1
 import X509
 
-/// A client certificate for APNs with its key: what it may send to, and until when.
+/// A client certificate for APNs with its key, its topics and its dates.
 ///
 /// Read with the configuration, so that a wrong topic is found before Apple refuses it. Its dates are not checked
 /// there.
 public struct APNsCertificate: Sendable {
     /// The topics it names, in its order.
     public let topics: [String]
-    /// From when it is good.
+    /// The time from which it is valid.
     public let notBefore: Date
-    /// Until when it is good.
+    /// The time until which it is valid.
     public let notAfter: Date
-    /// Whether it is good for the production host.
+    /// Whether it is valid for the production host.
     public let isForProduction: Bool
-    /// Whether it is good for the development host.
+    /// Whether it is valid for the development host.
     public let isForDevelopment: Bool
     /// The pair as the connection pool wants it.
     public let pair: HTTPPoolConfiguration.ClientCertificate
@@ -49,9 +49,8 @@ public struct APNsCertificate: Sendable {
     private static let topicList: ASN1ObjectIdentifier = [1, 2, 840, 113635, 100, 6, 3, 6]
     private static let export = "Export both from the keychain. \(PEMReader.fromKeychain)"
 
-    /// Reads a certificate (with its intermediates, if any) and its key, both PEM.
-    ///
-    /// In any of the shapes that `PEMReader` reads.
+    /// Reads a certificate (with its intermediates, if any) and its key, both PEM in any of the shapes that `PEMReader`
+    /// reads.
     public init(chainPEM: String, keyPEM: Secret) throws(Mistake) {
         let chainPEM = try Self.read(.certificate) { () throws(CredentialMistake) in
             try PEMReader.certificates(in: Secret(chainPEM))
@@ -128,8 +127,8 @@ public struct APNsCertificate: Sendable {
         }
     }
 
-    /// The topics of a universal certificate stand in an extension, each followed by the name of its kind; older ones
-    /// have their one topic in the subject.
+    /// Returns the topics: a universal certificate has them in an extension, each followed by the name of its kind; an
+    /// older one has its one topic in the subject.
     private static func topics(of certificate: Certificate) -> [String] {
         var topics: [String] = []
         for oid in [topicList, voip] {

@@ -1,7 +1,7 @@
 import Foundation
 import ChaparCore
 
-/// A provider token: the signed statement "this request comes from team X, by key Y", good for an hour.
+/// A provider token: the signed statement "this request comes from team X, by key Y", valid for an hour.
 ///
 /// Header and claims hold what Apple asks for and nothing more; the signature is raw, everything is base64url without
 /// padding.
@@ -10,7 +10,7 @@ struct APNsProviderToken: Sendable, Hashable, CustomStringConvertible, CustomRef
     let jwt: Secret
     /// Its `iat` claim, seconds since 1970.
     let issuedAt: Int64
-    /// Rises with each token of a source.
+    /// A number that rises with each token of a source.
     let generation: UInt64
     /// The field that carries it, made once.
     let header: HTTPHeader
@@ -22,7 +22,7 @@ struct APNsProviderToken: Sendable, Hashable, CustomStringConvertible, CustomRef
         header = HTTPHeader("authorization", "bearer \(jwt.reveal())", .indexed)
     }
 
-    /// Its number: the token itself is a secret, and so is the field that carries it.
+    /// The token's number, since the token and its field are secrets.
     var description: String { "provider token \(generation)" }
     var customMirror: Mirror { Mirror(self, children: ["generation": generation]) }
 
@@ -43,7 +43,7 @@ struct APNsProviderToken: Sendable, Hashable, CustomStringConvertible, CustomRef
         )
     }
 
-    /// Whether the token is one that this key, key id and team make: a stored token of a replaced key is not.
+    /// Whether the token was made by this key for this key id and team: a stored token of a replaced key was not.
     func isMade(by key: APNsAuthKey, keyID: String, teamID: String) -> Bool {
         let text = jwt.reveal()
         guard let dot = text.lastIndex(of: "."),

@@ -3,7 +3,7 @@ public import Logging
 public import ChaparCore
 import Synchronization
 
-/// The provider tokens of one (team, key): mints them, hands one to each connection, and keeps both of Apple's time
+/// The provider tokens of one (team, key): mints them, gives one to each connection, and obeys both of Apple's time
 /// rules.
 ///
 /// Apple wants a token changed at least once an hour and at most once in 20 minutes on a connection. So a new one is
@@ -11,12 +11,12 @@ import Synchronization
 /// it began with until that is 50 to 54 minutes old. At most two tokens live at once, and none is sent that is older
 /// than 55 minutes. When Apple says that tokens change too often, none is minted for 20 minutes, except to replace a
 /// token of 55 minutes: minting waits, sending does not. When Apple calls a young token expired, another connection
-/// tries it. If it is refused there too, it is withheld from further connections for a second, then tried again, with
-/// waits that double up to a minute: two odd answers are no proof. Signing takes microseconds, so it happens under the
-/// lock: a thousand refusals at once find the one new token.
+/// tries it. If it is refused there too, it is withheld from further connections for a second and then tried again,
+/// with waits that double up to a minute, since two wrong answers prove nothing. Signing is short, so it happens under
+/// the lock: a thousand refusals at once get the same new token.
 ///
-/// The newest token survives a restart in the `StateStore`, which several nodes share: Apple counts the tokens, not us.
-/// ``APNsBackend`` uses it through its connection policy, other code as an `AuthStrategy`.
+/// The newest token survives a restart in the `StateStore`, which several nodes share, since Apple counts the tokens of
+/// all nodes together. ``APNsBackend`` uses it through its connection policy, other code as an `AuthStrategy`.
 public final class APNsTokenSource: Sendable {
     /// The spans of the rules, in seconds.
     enum Rule {
@@ -25,13 +25,13 @@ public final class APNsTokenSource: Sendable {
         static let moveAfter: Int64 = 50 * 60
         static let neverOlderThan: Int64 = 55 * 60
         static let tolerableSkew: Double = 60
-        /// How long a young token that two connections were refused for is withheld from others; doubles up to
-        /// `longestHold`.
+        /// The first time, in seconds, for which a young token is withheld after refusals on two connections; it
+        /// doubles up to `longestHold`.
         static let firstHold: Int64 = 1
         static let longestHold: Int64 = 60
     }
 
-    /// A problem for health and logs, and until when it is shown.
+    /// A problem for health and logs, with the time until which it is shown.
     struct Alert: Sendable, Hashable {
         let text: String
         let until: Int64
@@ -41,19 +41,21 @@ public final class APNsTokenSource: Sendable {
         var newest: APNsProviderToken?
         /// The token each connection began with.
         ///
-        /// Entries go when their token may not be sent any more.
+        /// An entry is removed when its token may not be sent any more.
         var pins: [UInt64: APNsProviderToken] = [:]
-        /// Since when the newest token is under suspicion: a connection opened later that is refused too proves it.
+        /// The time from which the newest token is suspected: a refusal on a connection that was opened later confirms
+        /// it.
         var suspectSince: ContinuousClock.Instant?
-        /// Until when the newest token, refused on two connections, is withheld from others; the first connection after
-        /// that tries it again.
+        /// The time until which the newest token is withheld after refusals on two connections; the first connection
+        /// after that tries it again.
         var heldUntil: Int64?
-        /// How long it is held at its next refusal.
+        /// The time, in seconds, for which the next refusal withholds it.
         var nextHold = Rule.firstHold
-        /// Until when no token is minted, since Apple said that tokens change too often.
+        /// The time before which no token is minted, since Apple said that tokens change too often.
         var noMintBefore: Int64 = 0
         var alert: Alert?
-        /// The newest token that was refused as expired and has a successor: no connection that carries it is of use.
+        /// The number of the newest token that was refused as expired and has a successor: connections that carry it
+        /// must be replaced.
         var refusedGeneration: UInt64 = 0
         var mustReplaceConnections = false
         var generation: UInt64 = 0
@@ -81,8 +83,8 @@ public final class APNsTokenSource: Sendable {
     ///   - key: The key that signs.
     ///   - keyID: The key's id.
     ///   - teamID: The team's id.
-    ///   - addresses: The only ones whose requests carry a token when it is used as an `AuthStrategy`.
-    ///   - store: Where the newest token survives a restart.
+    ///   - addresses: The only addresses whose requests carry a token when the source is used as an `AuthStrategy`.
+    ///   - store: The store in which the newest token survives a restart.
     ///   - logger: Its log.
     public convenience init(
         key: APNsAuthKey,
@@ -103,7 +105,7 @@ public final class APNsTokenSource: Sendable {
         )
     }
 
-    /// Does the same with a clock of its own.
+    /// Makes a source with a given clock.
     package init(
         key: APNsAuthKey,
         keyID: String,
@@ -135,7 +137,8 @@ public final class APNsTokenSource: Sendable {
 
     // MARK: Tokens for connections
 
-    /// The field for calls on a connection: the token it began with, until that nears its end.
+    /// Returns the header field for calls on a connection: with the token that it began with, until that is 50 to 54
+    /// minutes old.
     func header(for connection: HTTPConnectionInfo) throws(HTTPFailure) -> HTTPHeader {
         let now = now
         let result = state.withLock { state -> Result<HTTPHeader, HTTPFailure> in
@@ -153,7 +156,7 @@ public final class APNsTokenSource: Sendable {
         return try result.get()
     }
 
-    /// The newest token, minted first when its time has come.
+    /// Returns the newest token, and mints one first when that is due.
     func newest() throws(HTTPFailure) -> APNsProviderToken {
         let now = now
         return try state.withLock { usable(&$0, now) }.get()
@@ -217,9 +220,9 @@ public final class APNsTokenSource: Sendable {
         }
     }
 
-    /// Keeps the newest token from further connections for a while, after which one may try it again.
+    /// Withholds the newest token from further connections for a while, after which one of them may try it again.
     private static func hold(_ state: inout State, _ now: Int64) {
-        // The token was accepted for a while after the last hold: this is a new problem.
+        // The token was accepted for some time after the last hold, so the waits begin anew.
         if let until = state.heldUntil, now >= until.adding(clamping: Rule.longestHold) {
             state.nextHold = Rule.firstHold
         }
@@ -280,7 +283,7 @@ public final class APNsTokenSource: Sendable {
         }
     }
 
-    /// Compares Apple's clock with ours, when an answer told the time.
+    /// Compares this machine's clock with Apple's, when an answer has a date.
     func compareClock(with date: Date?) {
         guard let date else { return }
         let offset = time.now.timeIntervalSince(date)
@@ -294,7 +297,7 @@ public final class APNsTokenSource: Sendable {
 
     // MARK: Over restarts
 
-    /// Loads, mints and keeps the token before a send, when one of these is due; almost always it is not.
+    /// Loads, mints or saves the token before a send, when one of these is due; in most calls none is.
     func prepare() async {
         let now = now
         let isDue = state.withLock { state in

@@ -20,7 +20,7 @@ public final class APNsChannels: ChannelManager {
         self.time = time
     }
 
-    /// Makes a channel and returns its id, which is good in this environment only.
+    /// Makes a channel and returns its id, which is valid in this environment only.
     ///
     /// The newest message is kept for 8 hours at most. Where nothing is kept, pushes must have expiration 0, and more
     /// of them are allowed.
@@ -48,7 +48,7 @@ public final class APNsChannels: ChannelManager {
         return id
     }
 
-    /// How a channel was made; nil when there is no such channel in this environment.
+    /// Returns the storage policy of a channel; nil when there is no such channel in this environment.
     public func read(_ id: String) async throws(PushError) -> ChannelStorage? {
         guard let answer = try await existing("GET", id) else { return nil }
         let storage: ChannelStorage
@@ -69,7 +69,7 @@ public final class APNsChannels: ChannelManager {
         return answer != nil
     }
 
-    /// The ids of all channels of the app.
+    /// Returns the ids of all channels of the app.
     public func list() async throws(PushError) -> [String] {
         let answer = try await call("GET", "all-channels")
         guard let value = try? JSONValue(parsing: answer.body), let channels = value["channels"]?.arrayValue else {
@@ -78,7 +78,7 @@ public final class APNsChannels: ChannelManager {
         return channels.compactMap(\.stringValue)
     }
 
-    /// How a channel was made, if it was made or read here.
+    /// Returns the storage policy of a channel that was made or read here; nil for any other.
     func knownStorage(of id: String) -> ChannelStorage? { storages.withLock { $0[id] } }
 
     private func remember(_ id: String, _ storage: ChannelStorage) {

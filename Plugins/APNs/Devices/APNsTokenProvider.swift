@@ -2,8 +2,8 @@ public import ChaparCore
 
 /// Gives and checks the device tokens of `ios-apns`, for code that gets them from an app.
 ///
-/// An APNs token cannot be deleted, neither by the app nor by a server, so this type is no `TokenDeleting`: a caller
-/// finds that out by asking, not by failing.
+/// An APNs token cannot be deleted, neither by the app nor by a server, so this type does not conform to
+/// `TokenDeleting`.
 public struct APNsTokenProvider: TokenProvider {
     /// `ios-apns`.
     public var service: TokenService { .iOSAPNs }
@@ -21,7 +21,7 @@ public struct APNsTokenProvider: TokenProvider {
         self.fetch = fetch
     }
 
-    /// The current token in lower-case hexadecimal; nil when the app has none for now.
+    /// Returns the current token in lower-case hexadecimal; nil when the app has none for now.
     ///
     /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
@@ -30,7 +30,7 @@ public struct APNsTokenProvider: TokenProvider {
         return DeviceToken(Self.hexadecimal(bytes), service: service)
     }
 
-    /// Brings a token to lower-case hexadecimal without the brackets and blanks of older logs.
+    /// Returns a token in lower-case hexadecimal, without the brackets and blanks of older logs.
     ///
     /// There is no fixed length: 2 to 400 digits, an even number of them.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.token(text) }
@@ -56,7 +56,7 @@ public struct APNsTokenProvider: TokenProvider {
     fileprivate static func isNormal(_ text: String) -> Bool {
         let bytes = text.utf8
         guard (2...400).contains(bytes.count), bytes.count % 2 == 0 else { return false }
-        // Text that is not stored as UTF-8 takes the other way.
+        // Text that is not stored as UTF-8 is checked by the slower path.
         return bytes.withContiguousStorageIfAvailable { bytes in
             bytes.allSatisfy { $0 &- 0x30 < 10 || $0 &- 0x61 < 6 }
         } ?? false
@@ -75,9 +75,9 @@ public struct APNsTokenProvider: TokenProvider {
 }
 
 extension APNsBackend {
-    /// The token in lower-case hexadecimal, as ``APNsTokenProvider/validate(_:)`` gives it.
+    /// Returns the token in lower-case hexadecimal, as ``APNsTokenProvider/validate(_:)`` does.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
-        // The usual case costs one look at the text.
+        // The usual case is one pass over the text.
         if APNsTokenProvider.isNormal(token.value) { return token }
         return try APNsTokenProvider.token(token.value)
     }

@@ -11,7 +11,7 @@ public struct APNsAlert: Sendable, Hashable {
     public var subtitle: AppText?
     /// The text.
     public var body: AppText?
-    /// The picture that stands in while the app launches.
+    /// The picture that is shown while the app launches.
     public var launchImage: String?
     /// The number on the app's icon; 0 removes it.
     public var badge: Int?

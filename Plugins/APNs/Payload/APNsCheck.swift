@@ -3,7 +3,7 @@ import ChaparCore
 /// The checks of a notification that need no request to Apple: made before acceptance and, for faults only, again
 /// before sending.
 enum APNsCheck {
-    /// Faults and warnings of a notification whose headers are known.
+    /// Finds the faults and warnings of a notification whose headers are known.
     static func examine(
         _ notification: PushNotification,
         headers: APNsHeaders,
@@ -40,10 +40,10 @@ enum APNsCheck {
         return data.isEmpty || reservedKeys.allSatisfy { data[$0] == nil }
     }
 
-    /// Keys beside `aps` and what the plugin adds, which data cannot have.
+    /// The keys that data cannot have: `aps`, and the key that the plugin adds.
     private static let reservedKeys = ["aps", "chapar"]
 
-    /// The largest payload, in bytes.
+    /// Returns Apple's limit of the payload, in bytes.
     static func limit(_ headers: APNsHeaders, _ form: Recipient.Form) -> Int {
         form == .platformID ? 5120 : headers.pushType.payloadLimit
     }
@@ -59,7 +59,7 @@ enum APNsCheck {
         )
     }
 
-    /// Everything that Apple would refuse, but for the size.
+    /// Finds everything that Apple would refuse, except the size.
     static func faults(
         _ notification: PushNotification,
         headers: APNsHeaders,

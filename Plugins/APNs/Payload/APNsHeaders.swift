@@ -1,9 +1,9 @@
 import ChaparCore
 
-/// The header fields of one request that all its recipients share, after every rule of Apple's was checked.
+/// The header fields that all recipients of one request share, checked against every rule of Apple's.
 ///
-/// ``APNsTemplates`` encodes what recurs over requests once; `APNsBatch` adds what depends on the message or the
-/// recipient (`apns-id`, `apns-expiration`, `apns-collapse-id`).
+/// ``APNsTemplates`` encodes the fields that recur over requests once. `APNsBatch` adds those that depend on the
+/// message or the recipient (`apns-id`, `apns-expiration`, `apns-collapse-id`).
 ///
 /// Made in `check` before a notification is accepted, and again before it is sent.
 struct APNsHeaders {
@@ -125,7 +125,7 @@ struct APNsHeaders {
             }
     }
 
-    /// The value of `apns-expiration`, nil when Apple may decide.
+    /// Returns the value of `apns-expiration`; nil leaves it to Apple.
     static func expiration(of request: PushRequest, now: Int64) -> String? {
         switch request.expiration {
         case .immediately: return "0"

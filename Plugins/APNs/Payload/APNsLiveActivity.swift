@@ -22,7 +22,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
         case end(dismissal: Date? = nil)
     }
 
-    /// How a started activity is to get its updates (iOS 18; older systems fail to start with a channel).
+    /// The way in which a started activity gets its updates (iOS 18; older systems fail to start with a channel).
     @nonexhaustive
     public enum Updates: Sendable, Hashable {
         /// By a token of its own, which the app gets.
@@ -53,9 +53,7 @@ public struct APNsLiveActivity: Sendable, Hashable {
     /// The state that the activity shows from now on: the app's `ContentState`, an object; only an end may leave it
     /// out.
     public var state: JSONValue?
-    /// When the state was true; a device ignores what is older than what it has.
-    ///
-    /// To the second.
+    /// The time of the state, to the second; a device ignores a state that is older than the one it has.
     public var timestamp: Date
     /// The alert that lights up the device; nil leaves it to the notification's title and body.
     public var alert: Alert?
@@ -189,7 +187,9 @@ public struct APNsLiveActivity: Sendable, Hashable {
 }
 
 extension APNsLiveActivity.Alert {
-    /// Apple nests keys here: each text is a text, or an object of its own.
+    /// The members of the alert.
+    ///
+    /// Apple nests keys here: a text is a JSON string, or an object with a key of the app.
     fileprivate var members: JSONObject {
         var members = JSONObject()
         members["title"] = title.map(Self.value)

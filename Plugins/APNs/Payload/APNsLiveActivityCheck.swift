@@ -4,8 +4,8 @@ import ChaparCore
 enum APNsLiveActivityCheck {
     private static let startOnly = ["attributes-type", "attributes", "input-push-token", "input-push-channel"]
 
-    /// Faults of a payload that goes to recipients of a form; `hasText` tells whether the notification brings an alert
-    /// along.
+    /// Finds the faults of a payload to recipients of a form; `hasText` says whether the notification itself makes an
+    /// alert.
     static func faults(_ aps: JSONObject?, form: Recipient.Form, hasText: Bool) -> [Finding] {
         guard let aps else {
             let detail = "A Live Activity push needs timestamp, event and content-state in its payload."

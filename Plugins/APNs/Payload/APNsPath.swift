@@ -2,7 +2,7 @@
 enum APNsPath {
     private static let prefix: StaticString = "/3/device/"
 
-    /// The path of a token; nil when the token is not hexadecimal with an even number of digits, 2 to 400.
+    /// Returns the path of a token; nil when the token is not hexadecimal with an even number of digits, 2 to 400.
     static func device(_ token: String) -> String? {
         var token = token
         return token.withUTF8 { digits -> String? in

@@ -6,7 +6,7 @@ import ChaparCore
 /// extension of the app can use (picture, tap address, buttons) are under `chapar`. Overrides are laid over the result
 /// when there are any.
 enum APNsPayload {
-    /// The payload for recipients with this language.
+    /// Returns the payload for recipients with this language.
     static func encode(
         _ notification: PushNotification,
         language: String?,

@@ -29,7 +29,7 @@ enum APNsPushType: String, Sendable, CaseIterable {
 
     /// The suffix of the topic, after the bundle id.
     ///
-    /// Callers never type it.
+    /// Callers never write it.
     var topicSuffix: String {
         switch self {
         case .alert, .background, .mdm: ""
@@ -64,13 +64,13 @@ enum APNsPushType: String, Sendable, CaseIterable {
     /// Whether a client certificate is not enough.
     var needsProviderToken: Bool { self == .liveactivity || self == .location }
 
-    /// Whether a second copy does harm: a call that rings twice.
+    /// Whether a second copy does harm, such as a call that rings twice.
     var isRepeatHarmful: Bool { self == .voip || self == .pushtotalk }
 
     /// Whether a collapse id makes a second copy take the place of the first on the screen.
     var showsSomething: Bool { self == .alert }
 
-    /// The longest suffix that ends `topic`, nil when it is a bare bundle id.
+    /// Returns the longest suffix that ends `topic`, nil when it is a bare bundle id.
     static func suffix(of topic: String) -> String? {
         allCases.map(\.topicSuffix).filter { !$0.isEmpty && topic.hasSuffix($0) }.max { $0.count < $1.count }
     }

@@ -1,11 +1,11 @@
 import Foundation
 import ChaparCore
 
-/// Builds the calls of one `send`: encodes each request once, and adds to each recipient's call what is its own.
+/// Builds the calls of one `send`: encodes each request once, and adds the recipient's own values to each call.
 ///
 /// Messages that can be found faulty without Apple are refused here and never sent. Nothing here waits.
 struct APNsBatch {
-    /// Where a call's outcome belongs, and what decides its meaning.
+    /// The recipient of a call's outcome, with the properties that decide its meaning.
     struct Slot: Sendable {
         var request: Int32
         var recipient: Int32
@@ -157,10 +157,10 @@ struct APNsBatch {
         }
     }
 
-    /// The fields of one call to a device.
+    /// Returns the fields of one call to a device.
     ///
-    /// A message that shows something always has a collapse id, by default its own: should it go out twice, the second
-    /// copy takes the place of the first on the screen, which works only if the first had it too.
+    /// A message that shows something always has a collapse id, by default its own id. If it goes out twice, the second
+    /// copy replaces the first on the screen, which works only if the first had the collapse id too.
     private func fields(_ id: String, _ shared: Shared) -> [HTTPHeader] {
         var fields: [HTTPHeader] = []
         fields.reserveCapacity(3)
@@ -251,7 +251,7 @@ struct APNsBatch {
     }
 }
 
-/// Encodes a payload for each language that differs, once.
+/// Encodes a payload once for each language.
 private struct PayloadCache {
     private var only: [UInt8]?
     private var byLanguage: [String?: [UInt8]] = [:]

@@ -43,7 +43,7 @@ final class APNsTemplates: Sendable {
         }
     }
 
-    /// The template of a broadcast, whose topic is in the path.
+    /// Returns the template of a broadcast, whose topic is in the path.
     func broadcast(for headers: APNsHeaders) -> HTTPCallTemplate {
         let key = Key(pushType: headers.pushType, topic: "", priority: headers.priority)
         return others.withLock { others in

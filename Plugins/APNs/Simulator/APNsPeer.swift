@@ -60,7 +60,7 @@ final class APNsPeer: SandboxHTTP2Peer {
 
     func received(_ stream: HTTP2Stream) -> [SandboxStep] {
         let now = service.now
-        // The lock is taken on the event loop of the one simulator it belongs to, for a few microseconds.
+        // The simulator's event loop may wait for this lock: each holder keeps it for a short computation only.
         return service.withState { state in
             state.counters.requests += 1
             guard state.faults.isArmed(at: .request) else { return [] }
@@ -242,8 +242,8 @@ final class APNsPeer: SandboxHTTP2Peer {
         return reply
     }
 
-    /// Raises the stream limit after an accepted push and lowers it after refusals; ends the connection after too many
-    /// bad tokens.
+    /// Raises the stream limit after an accepted push, lowers it after refusals under `isStrictFlow`, and ends the
+    /// connection after too many bad tokens.
     private func limits(after draft: Draft, now: Date) -> [SandboxStep] {
         guard draft.fault == nil, !draft.faults.isSilent, !listener.isManagement else { return [] }
         let streams = service.configuration.streams

@@ -29,7 +29,7 @@ public struct APNsSimulatorConfiguration: Sendable {
     public var rules = APNsRuleOptions()
     /// The stream limits.
     public var streams = Streams()
-    /// The number of `BadDeviceToken` within a minute that ends a connection; nil for no limit.
+    /// The number of `BadDeviceToken` refusals within a minute that ends a connection; nil for no limit.
     public var badDeviceTokenLimit: Int? = 50
     /// The longest time that a connection may be idle before `GOAWAY` says `IdleTimeout`; nil for no limit.
     public var idleTimeout: Duration? = .seconds(600)
@@ -55,8 +55,7 @@ public struct APNsSimulatorConfiguration: Sendable {
     /// Makes the defaults.
     public init() {}
 
-    /// The configuration for demonstrations: accepts any device token, magic tokens, and provider tokens in any
-    /// accepted form.
+    /// The configuration for demonstrations: accepts any device token and honours magic tokens.
     public static var demonstration: APNsSimulatorConfiguration {
         var configuration = APNsSimulatorConfiguration()
         configuration.rules.acceptsAnyToken = true

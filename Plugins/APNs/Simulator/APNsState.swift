@@ -98,7 +98,7 @@ struct APNsState: Sendable {
         return times.count
     }
 
-    /// Clears what happened; registered keys, devices and channels stay.
+    /// Clears the inbox, the counters, the faults and the memory of magic tokens; keys, devices and channels stay.
     mutating func reset() {
         inbox = APNsInbox(limit: inbox.limit)
         counters = APNsCounters()

@@ -4,14 +4,14 @@ import ChaparCore
 /// The tables of Altcraft's refusals: what each answer means for a request about a device, and for the start of a
 /// campaign.
 ///
-/// They look at the answer only. `AltcraftClient+Results.swift` makes events and errors of the rows about devices, and
-/// ``AltcraftBatch`` reports the outcome of a start.
+/// The tables read the answer only. `AltcraftClient+Results.swift` makes events and errors of the rows about devices,
+/// and ``AltcraftBatch`` reports the outcome of a start.
 enum AltcraftRejections {
     /// The handling that an answer to a request about a device calls for.
     enum Consequence: Sendable, Hashable {
         /// Altcraft did it.
         case success
-        /// Another try is worth it.
+        /// Another attempt may succeed.
         case retry
         /// The credential that all devices share was refused.
         case account
@@ -41,7 +41,7 @@ enum AltcraftRejections {
         let code: PushError.Code
         /// The number of the event.
         let number: Int
-        /// Whether another try is worth it.
+        /// Whether another attempt may succeed.
         var isRepeated = true
         /// The words before the failure's own.
         var opening = ""

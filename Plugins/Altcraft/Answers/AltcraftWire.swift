@@ -26,8 +26,8 @@ public struct ResponseWithHttp: Sendable, Hashable, Codable {
 
 /// The body of an answer.
 ///
-/// Read once for each answer of Altcraft's pixel host, defensively; what it means stands in `AltcraftRejections.swift`.
-/// The names of the type and its fields are the SDK's.
+/// It is read once for each answer of Altcraft's pixel host, and reading accepts missing members.
+/// `AltcraftRejections.swift` has the meanings. The names of the type and its fields are the SDK's.
 public struct Response: Sendable, Hashable, Codable {
     /// Altcraft's own code, 0 for success.
     public var error: Int?
@@ -74,7 +74,7 @@ public struct Response: Sendable, Hashable, Codable {
     }
 }
 
-/// A profile as Altcraft tells of it.
+/// A profile in an answer of Altcraft.
 ///
 /// Part of a ``Response``, read for apps and for the status of a subscription. Fields that are missing or of another
 /// type are nil: a profile is never an error.
@@ -85,7 +85,7 @@ public struct ProfileData: Sendable, Hashable, Codable {
     public var status: String?
     /// Whether it is for tests.
     public var isTest: Bool?
-    /// Its push subscription that the request was about; nil when it has none.
+    /// The push subscription that the request was about; nil when there is none.
     public var subscription: SubscriptionData?
 
     private enum CodingKeys: String, CodingKey {
@@ -127,7 +127,7 @@ public struct ProfileData: Sendable, Hashable, Codable {
 public struct SubscriptionData: Sendable, Hashable, Codable {
     /// Its id, which is the push token itself.
     public var subscriptionId: String?
-    /// Another id, that is no secret.
+    /// Another id, which is no secret.
     public var hashId: String?
     /// The token service, such as `ios-apns`.
     public var provider: String?
@@ -195,7 +195,8 @@ public struct SubscriptionData: Sendable, Hashable, Codable {
 }
 
 extension ResponseWithHttp {
-    /// The answer for logs and events: the push token, which is the subscription's id, only as its fingerprint.
+    /// Returns the answer for logs and events: it has a fingerprint instead of the push token, which is the
+    /// subscription's id.
     public func redacted() -> ResponseWithHttp {
         var copy = self
         if let id = response?.profile?.subscription?.subscriptionId {
@@ -204,7 +205,7 @@ extension ResponseWithHttp {
         return copy
     }
 
-    /// Where the subscription stands; nil when there is none.
+    /// The status of the subscription; nil when there is none.
     var status: SubscriptionStatus? {
         response?.profile?.subscription?.status.flatMap(SubscriptionStatus.init)
     }

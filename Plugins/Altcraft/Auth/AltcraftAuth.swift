@@ -2,10 +2,10 @@ internal import Foundation
 public import ChaparCore
 internal import Synchronization
 
-/// Gives each identity its credential: one role token for all, or a JWT for each, since a JWT names one profile.
+/// Provides the credential of each identity: one role token for all, or a JWT for each, since a JWT names one profile.
 ///
-/// A role token goes before JWTs when both are there. JWTs are cached for each identity until shortly before their end,
-/// with one fetch of an identity under way at a time; sources that are a cache themselves are asked each time.
+/// A role token goes before JWTs when both are there. The JWT of each identity is cached until shortly before its end,
+/// with one fetch of an identity at a time; a source with a cache of its own is asked each time.
 public final class AltcraftAuth: Sendable {
     /// The most identities whose JWTs are kept.
     static let maximumIdentities = 10_000
@@ -25,7 +25,7 @@ public final class AltcraftAuth: Sendable {
     ///
     /// - Parameters:
     ///   - rToken: The role token; blank counts as none.
-    ///   - source: Where JWTs come from.
+    ///   - source: The source of JWTs.
     ///   - checksSubject: Whether a JWT whose `sub` names another user than the one it was asked for is refused (542).
     ///     Altcraft knows no such rule: the claim `matching` alone names the profile.
     public convenience init(
@@ -49,10 +49,10 @@ public final class AltcraftAuth: Sendable {
         self.time = time
     }
 
-    /// Whether one credential stands for all identities, so that a refusal is the account's and not one user's.
+    /// Whether all identities have one credential, so that a refusal concerns the account and not one user.
     public var isShared: Bool { rToken != nil }
 
-    /// The credential of an identity, fetched first when there is none.
+    /// Returns the credential of an identity, and fetches it first when there is none.
     ///
     /// - Throws: `PushError.Code.unavailable` with the reason 540 (there is no JWT), 541 or 542 (it cannot be used), or
     ///   543 (neither kind of credential is set up).
@@ -85,12 +85,13 @@ public final class AltcraftAuth: Sendable {
         guard !isShared, source != nil else { return false }
         let cache = caches.withLock { $0.byIdentity[identity]?.cache }
         await cache?.invalidate(generation: credential.generation)
-        // Without a new one the refusal stands.
+        // Without a new JWT the refusal is final.
         guard let fresh = try? await session(for: identity) else { return false }
         return fresh.credential.headers != credential.headers
     }
 
-    /// The strategy of one identity, for any backend that uses HTTP; requests to no other than `address` carry it.
+    /// Returns the strategy of one identity, for any backend that uses HTTP; only requests to `address` carry the
+    /// credential.
     public func strategy(for identity: AltcraftIdentity, at address: HTTPEndpoint) -> AltcraftIdentityAuth {
         AltcraftIdentityAuth(auth: self, identity: identity, address: address)
     }
@@ -161,16 +162,16 @@ public final class AltcraftAuth: Sendable {
     }
 }
 
-/// The credential of one identity, as any HTTP backend can use it; Altcraft's own takes its matching mode along.
+/// The credential of one identity for any HTTP backend; Altcraft's own backend also uses its matching mode.
 public struct AltcraftIdentityAuth: AuthStrategy {
     let auth: AltcraftAuth
     let identity: AltcraftIdentity
     let address: HTTPEndpoint
 
-    /// Whether the call goes where the credential is meant for.
+    /// Whether the call goes to the address that may get the credential.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { endpoint == address }
 
-    /// The header field, for the one address.
+    /// Returns the header field; throws for any other address.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard destination == address else {
             throw PushError(.unsupported, "Altcraft's credential is not for \(destination)")
@@ -178,10 +179,10 @@ public struct AltcraftIdentityAuth: AuthStrategy {
         return try await session().credential
     }
 
-    /// The credential with what a request to Altcraft has to say about it.
+    /// Returns the credential with the matching mode that a request to Altcraft needs.
     public func session() async throws(PushError) -> AltcraftSession { try await auth.session(for: identity) }
 
-    /// A JWT is fetched again, once; a role token stays what it is.
+    /// Decides about a refused credential: a JWT is fetched again, once; a role token has no replacement.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         guard status == 401 else { return .giveUp("Altcraft refused the credential (HTTP \(status)).") }
         guard await auth.hasReplacement(of: credential, for: identity) else {

@@ -2,16 +2,16 @@ internal import Foundation
 public import ChaparCore
 internal import Synchronization
 
-/// JWTs from a program: it is started with the user and the device among its arguments, and prints a JWT.
+/// A source of JWTs that runs a program: the user and the device are among its arguments, and it prints a JWT.
 ///
-/// No shell is involved, so each argument stays one. If an argument would begin with `-` only because of the user or
-/// the device, the program is not started, since it would take it for an option. From the gateway's environment the
-/// program gets ``environment``, since the rest may hold the gateway's own credentials. No output means that there is
-/// no JWT; an error at the end, or no output in time, is thrown (540).
+/// No shell is involved, so each argument stays one argument. If an argument would begin with `-` only because of the
+/// user or the device, the program is not started, since it would read the argument as an option. Of the gateway's
+/// environment the program gets only ``environment``, since the rest may hold the gateway's own credentials. No output
+/// means that there is no JWT. An error exit, or no output in time, is thrown (540).
 public struct AltcraftCommandTokens: AltcraftTokenSource {
     /// How long a JWT is kept, unless it ends sooner.
     public let cacheSpan: Duration
-    /// The variables of the gateway's environment that every program gets, as far as they are set.
+    /// The variables of the gateway's environment that every program gets, if they are set.
     public static let environment = ["PATH", "HOME", "USER", "LANG", "LC_ALL", "TZ", "TMPDIR"]
 
     private let program: String
@@ -60,8 +60,8 @@ public struct AltcraftCommandTokens: AltcraftTokenSource {
 
 /// One run of a program whose output is awaited.
 ///
-/// Started once, on a thread of its own, since reading a pipe blocks. Its owner ends it when it takes too long; nothing
-/// of what the program writes to its error output is kept.
+/// It starts once, on a thread of its own, since reading a pipe blocks. Its owner ends it when it takes too long. The
+/// program's error output is not kept.
 private final class CommandRun: Sendable {
     private struct Failed: Error {}
 

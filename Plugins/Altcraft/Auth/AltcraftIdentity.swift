@@ -2,7 +2,8 @@ internal import Crypto
 public import Foundation
 public import ChaparCore
 
-/// Whose credentials a request carries: a user on a device; without a user the device's own profile.
+/// The identity whose credentials a request carries: a user on a device, or the device's own profile when there is no
+/// user.
 public struct AltcraftIdentity: Sendable, Hashable {
     /// The user; nil when no user is logged in.
     public var user: String?
@@ -15,11 +16,11 @@ public struct AltcraftIdentity: Sendable, Hashable {
         self.device = device
     }
 
-    /// The identity of a device as it is now.
+    /// Makes the present identity of a device.
     public init(_ device: DeviceRecord) { self.init(user: device.user, device: device.id) }
 }
 
-/// The credential of a request: the header, and how Altcraft finds the profile by it.
+/// The credential of a request: the header, and the mode by which Altcraft finds the profile.
 public struct AltcraftSession: Sendable, Hashable {
     /// The value of the `authorization` field.
     public let authorization: Secret
@@ -29,7 +30,7 @@ public struct AltcraftSession: Sendable, Hashable {
     ///
     /// A hash; it never leaves this machine.
     public let tag: String
-    /// Rises with each new credential of an identity.
+    /// A number that rises with each new credential of an identity.
     public let generation: UInt64
 
     /// The header field that carries it.
@@ -40,18 +41,18 @@ public struct AltcraftSession: Sendable, Hashable {
 
 /// The claims of a JWT about the profile that it is for.
 ///
-/// Read from every JWT before it is used, so that one that lacks something is found here, with the SDK's code, and not
-/// at Altcraft. It proves nothing: the signature is checked by Altcraft alone.
+/// Every JWT is read before it is used, so that an incomplete one is reported here, with the SDK's code, and not by
+/// Altcraft. Reading proves nothing: only Altcraft checks the signature.
 public struct AltcraftMatching: Sendable, Hashable {
     /// The database.
     public let databaseID: String
-    /// How the profile is found: `email`, `profile_id`, `custom` and so on.
+    /// The matching mode, such as `email`, `profile_id` or `custom`.
     public let mode: String
     /// The identifiers, joined by a slash in the order of the SDK.
     public let identifier: String
-    /// The user that the JWT itself names, in its `sub`; nil when it does not.
+    /// The user in the JWT's claim `sub`; nil when there is none.
     public let subject: String?
-    /// When the JWT ends; nil when it does not say.
+    /// The time at which the JWT expires; nil when it names none.
     public let expiry: Date?
 
     /// The longest payload of a JWT that is read, in bytes.
@@ -60,9 +61,9 @@ public struct AltcraftMatching: Sendable, Hashable {
         "email", "phone", "profile_id", "field_name", "field_value", "provider", "subscription_id",
     ]
 
-    /// Reads a JWT without checking its signature, which is Altcraft's business.
+    /// Reads a JWT without checking its signature, which only Altcraft does.
     ///
-    /// - Throws: Code 541 when it cannot be read, 542 when its matching claim lacks something.
+    /// - Throws: Code 541 when it cannot be read, 542 when its matching claim is incomplete.
     init(jwt: Secret) throws(AltcraftFault) {
         let parts = jwt.reveal().split(separator: ".", omittingEmptySubsequences: false)
         guard parts.count == 3, let payload = Base64URL.decode(parts[1]), payload.count < Self.maximumBytes,
@@ -95,7 +96,7 @@ public struct AltcraftMatching: Sendable, Hashable {
         expiry = claims["exp"]?.numberValue.map { Date(timeIntervalSince1970: $0) }
     }
 
-    /// Stands for the profile: SHA-256 over a canonical text, in lower-case hex.
+    /// The key of the profile: SHA-256 over a canonical text, in lower-case hex.
     public var tag: String {
         let canonical: [(String, String)] = [
             ("db_id", databaseID), ("matching", mode), ("matching_identifier", identifier),

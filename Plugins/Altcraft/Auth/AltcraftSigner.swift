@@ -3,12 +3,11 @@ internal import CryptoExtras
 internal import Foundation
 public import ChaparCore
 
-/// Signs JWTs for identities with a key of the customer's, whose public half is registered at the resource.
+/// Signs JWTs for identities with the operator's key, whose public half is registered at the resource.
 ///
-/// Algorithms and further claims are not documented by Altcraft; asymmetric ones are a safe reading of its guide
-/// (2026-08).
+/// Altcraft documents neither algorithms nor further claims. By its guide (2026-08) asymmetric algorithms are safe.
 public struct AltcraftSigner: AltcraftTokenSource {
-    /// How a JWT is signed.
+    /// The algorithm of the signature.
     @nonexhaustive
     public enum Algorithm: String, Sendable, CaseIterable {
         /// RSA with SHA-256.
@@ -17,7 +16,7 @@ public struct AltcraftSigner: AltcraftTokenSource {
         case es256 = "ES256"
     }
 
-    /// How a profile is found.
+    /// The database and the mode by which a profile is found.
     public struct Target: Sendable, Hashable {
         /// The database.
         public var databaseID: Int64
@@ -60,11 +59,11 @@ public struct AltcraftSigner: AltcraftTokenSource {
     /// Makes a signer.
     ///
     /// - Parameters:
-    ///   - algorithm: How to sign.
+    ///   - algorithm: The algorithm of the signature.
     ///   - keyPEM: The private key.
     ///   - keyID: The key's name in the JWT's header, if it has one.
-    ///   - users: Where the profiles of users are; the identifier is the user.
-    ///   - anonymous: Where the profiles of devices without a user are; the identifier is the device. Nil gives them no
+    ///   - users: The target of users' profiles; the identifier is the user.
+    ///   - anonymous: The target of profiles of devices without a user; the identifier is the device. Nil gives them no
     ///     JWT.
     ///   - lifetime: How long a JWT is good for.
     /// - Throws: When the text is no key, or the key is not one for the algorithm.
@@ -122,7 +121,7 @@ public struct AltcraftSigner: AltcraftTokenSource {
         cacheSpan = lifetime
     }
 
-    /// A JWT that names the user's profile, or the device's when there is no user.
+    /// Returns a JWT that names the user's profile, or the device's when there is no user.
     public func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret? {
         let target: Target
         let identifier: String
@@ -148,7 +147,7 @@ public struct AltcraftSigner: AltcraftTokenSource {
         return Secret(try sign(claims))
     }
 
-    /// The member that holds the identifier of a mode.
+    /// Returns the name of the claim that holds the identifier of a mode.
     static func member(of matching: String) -> String { matching == "email_profile" ? "email" : matching }
 
     private func sign(_ claims: JSONValue) throws(PushError) -> String {

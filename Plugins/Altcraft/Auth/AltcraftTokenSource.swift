@@ -1,27 +1,29 @@
 internal import Foundation
 public import ChaparCore
 
-/// Gives JWTs for identities: what the SDK has `JWTInterface` for, with the identity as a parameter.
+/// A source of JWTs for identities.
+///
+/// The SDK has `JWTInterface` for it, without the identity.
 public protocol AltcraftTokenSource: Sendable {
-    /// How long a JWT may be kept at most; zero asks each time.
+    /// The longest time for which a JWT is cached; zero asks the source each time.
     var cacheSpan: Duration { get }
-    /// The JWT of an identity; nil when it has none.
+    /// Returns the JWT of an identity; nil when it has none.
     ///
-    /// It must have a deadline of its own.
+    /// The implementation must have a deadline of its own.
     func jwt(for identity: AltcraftIdentity) async throws(PushError) -> Secret?
     /// Ends the source after its last use.
     func shutdown(grace: Duration) async
 }
 
 extension AltcraftTokenSource {
-    /// Nothing to end.
+    /// Does nothing, for sources that need no end.
     public func shutdown(grace: Duration) async {}
 }
 
-/// JWTs from the app's own code, asked for each request: the code is expected to answer at once, from a cache of its
+/// A source of JWTs that calls the app's own code for each request: the code should answer at once, from a cache of its
 /// own.
 public struct AltcraftClosureTokens: AltcraftTokenSource {
-    /// Asks each time unless a span was given.
+    /// The longest time for which a JWT is cached; zero unless it was given.
     public let cacheSpan: Duration
     private let deadline: Duration
     private let fetch: @Sendable (AltcraftIdentity) async throws -> String?
@@ -49,11 +51,11 @@ public struct AltcraftClosureTokens: AltcraftTokenSource {
     }
 }
 
-/// A text with `{user}` and `{device}` in it, which an identity fills.
+/// A text with the placeholders `{user}` and `{device}`.
 struct IdentityTemplate: Sendable {
     let text: String
 
-    /// The text with both filled in; nil when it names a user and there is none.
+    /// Returns the text with both placeholders filled; nil when it has `{user}` and the identity has no user.
     func filled(_ identity: AltcraftIdentity, _ encode: (String) -> String = { $0 }) -> String? {
         if text.contains("{user}"), identity.user == nil { return nil }
         return text.replacing("{user}", with: encode(identity.user ?? "")).replacing(
@@ -63,11 +65,11 @@ struct IdentityTemplate: Sendable {
     }
 }
 
-/// JWTs that another program writes to files, one for each user: `/run/altcraft/{user}.jwt`.
+/// A source of JWTs that another program writes to files, one for each user: `/run/altcraft/{user}.jwt`.
 ///
-/// Names are percent-encoded, so that no user's name leads out of the folder. No file is no JWT.
+/// Names are percent-encoded, so that no user's name leads out of the folder. Without a file there is no JWT.
 public struct AltcraftFileTokens: AltcraftTokenSource {
-    /// How long a file's JWT is kept.
+    /// The time for which a file's JWT is cached.
     public let cacheSpan: Duration
     private let path: IdentityTemplate
 
@@ -87,10 +89,10 @@ public struct AltcraftFileTokens: AltcraftTokenSource {
     }
 }
 
-/// JWTs from a web service of one's own: it is asked with the user and the device, and answers with a JWT.
+/// A source of JWTs that calls a web service of your own with the user and the device.
 ///
 /// The request is a `POST` of `{"user": …, "device": …}`; the answer is the JWT as text, or JSON with `token` or `jwt`.
-/// 204 and 404 say that there is none.
+/// 204 and 404 mean that there is none.
 public final class AltcraftURLTokens: AltcraftTokenSource {
     /// How long a JWT is kept, unless it ends sooner.
     public let cacheSpan: Duration
@@ -104,7 +106,7 @@ public final class AltcraftURLTokens: AltcraftTokenSource {
     /// - Parameters:
     ///   - url: The address of the service.
     ///   - secret: Authorizes the request, as a bearer; nil for none.
-    ///   - cacheSpan: How long a JWT is kept at most.
+    ///   - cacheSpan: The longest time for which a JWT is cached.
     ///   - common: Trust, proxy and deadline.
     ///   - http: The transport of the requests.
     /// - Throws: When a certificate or proxy cannot work.

@@ -8,10 +8,10 @@ extension AltcraftDevices: DeviceRegistrar {
         return device.tokens.contains { order.contains($0.service) }
     }
 
-    /// The order of the services.
+    /// The order of the services, as one text.
     public var stamp: String { tokens.order.map(\.rawValue).joined(separator: ",") }
 
-    /// Moves the device's subscription to its present token; makes none where there is none.
+    /// Moves the device's subscription to its present token; a device without a subscription gets none.
     ///
     /// - Returns: Altcraft's other id of the subscription, else the token's fingerprint, since the main id is the
     ///   token.
@@ -51,7 +51,7 @@ extension AltcraftOptions.Removal {
 }
 
 extension AltcraftDevices: SubscriptionManager {
-    /// As ``change(_:of:as:)``, without options.
+    /// Changes the status as ``change(_:of:as:)`` does, without options.
     public func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {
         _ = try await subscription(
             SubscriptionChange(status),
@@ -60,12 +60,12 @@ extension AltcraftDevices: SubscriptionManager {
         )
     }
 
-    /// Where the device's subscription stands.
+    /// Returns the status of the device's subscription.
     public func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         try await status(.current, of: device).status
     }
 
-    /// Returns the problems of the options: each with its pointer, what was found, and the fix.
+    /// Returns the problems of the options, each with its pointer and the fix.
     public func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding] {
         var issues: [Finding] = []
         _ = AltcraftChange(change.options, sync: client.options.sync, issues: &issues)
@@ -74,7 +74,7 @@ extension AltcraftDevices: SubscriptionManager {
 
     /// Changes the status of the subscription.
     ///
-    /// A change to subscribed that runs after its user has logged out leaves the subscription suspended, as the log-out
+    /// A change to subscribed that runs after its user has logged out leaves the subscription suspended, as a log-out
     /// does.
     public func change(
         _ change: SubscriptionChange,
@@ -112,7 +112,7 @@ extension AltcraftDevices: TagEditor {
         AltcraftFields.issues(profile: tags, at: "#")
     }
 
-    /// Sets profile fields: a value as it is or a functional field; null removes.
+    /// Sets profile fields: a value is a plain value or a functional field; null removes a field.
     public func edit(_ tags: JSONObject, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
     {

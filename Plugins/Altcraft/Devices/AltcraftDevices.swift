@@ -3,8 +3,8 @@ public import ChaparCore
 
 /// Devices at Altcraft: their tokens, subscriptions, profile fields and events.
 ///
-/// A gateway calls it through the capabilities of a backend, other code through the methods that return Altcraft's
-/// whole answers. The caller queues, orders and repeats.
+/// A gateway calls it through the abilities of a backend; other code calls the methods that return Altcraft's whole
+/// answers. The caller queues, orders and repeats calls.
 public final class AltcraftDevices: Sendable {
     let client: AltcraftClient
     let tokens: AltcraftTokens
@@ -14,10 +14,10 @@ public final class AltcraftDevices: Sendable {
         tokens = AltcraftTokens(client, context: context)
     }
 
-    /// Returns the tag of the profile that the device's requests are about now.
+    /// Returns the tag of the profile that the device's requests concern now.
     ///
-    /// Without a credential it emits events and throws. The last event is 503 for a queue, whose requests wait, and 402
-    /// for a call, which is refused.
+    /// Without a credential it emits events and throws. The last event is 503 for a queue, which keeps its requests,
+    /// and 402 for a call, which fails.
     package func userTag(of device: DeviceRecord, isQueue: Bool = false) async throws(PushError) -> String {
         do throws(PushError) {
             return try await client.auth.session(for: AltcraftIdentity(device)).tag
@@ -41,9 +41,9 @@ public final class AltcraftDevices: Sendable {
         }
     }
 
-    /// Sets a token that goes before those of the registry, until ``AltcraftBackend/forget(device:)``.
+    /// Sets a token that is preferred to those of the registry, until ``AltcraftBackend/forget(device:)``.
     ///
-    /// An empty one changes nothing.
+    /// An empty token changes nothing.
     ///
     /// - Throws: Reason 473 for a service that Altcraft does not know.
     public func setPushToken(_ token: String, provider: String, of device: String) async throws(PushError) {
@@ -52,7 +52,8 @@ public final class AltcraftDevices: Sendable {
         try await tokens.store.edit(device) { $0.manual = DeviceToken(token, service: service) }
     }
 
-    /// As ``setPushToken(_:provider:of:)-swift.method``, of bytes, which become lower-case hexadecimal digits.
+    /// Sets a token of bytes, which become lower-case hexadecimal digits, as
+    /// ``setPushToken(_:provider:of:)-swift.method`` does.
     public func setPushToken(_ token: [UInt8], provider: String, of device: String) async throws(PushError) {
         let digits = Array("0123456789abcdef".utf8)
         let text = token.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }
@@ -64,7 +65,8 @@ public final class AltcraftDevices: Sendable {
 
     /// Changes the order; an unknown name changes nothing.
     ///
-    /// Devices whose choice changes are moved when they are registered next: a gateway does so by ``stamp``.
+    /// Devices whose token changes by it are moved at their next registration, which a gateway makes when ``stamp``
+    /// changes.
     ///
     /// - Throws: Reason 473.
     public func setProviderPriority(_ names: [String]) throws(PushError) {
@@ -76,7 +78,7 @@ public final class AltcraftDevices: Sendable {
         }
     }
 
-    /// Moves the device's subscription to its present token, when Altcraft has another one.
+    /// Moves the device's subscription to its present token, if Altcraft has another one.
     ///
     /// - Returns: Whether a request was made.
     @discardableResult
@@ -84,7 +86,7 @@ public final class AltcraftDevices: Sendable {
         try await updateToken(of: device, as: attempt, repeatsRefused: true)
     }
 
-    /// Does as ``updateToken(of:as:)``.
+    /// Moves the subscription as ``updateToken(of:as:)`` does.
     ///
     /// With JWTs, a move that Altcraft refused before is made again only if `repeatsRefused`.
     package func updateToken(
@@ -109,7 +111,8 @@ public final class AltcraftDevices: Sendable {
     ) async throws(PushError) -> Bool {
         // Altcraft has confirmed no token, so there is no subscription to move: the first subscription saves its token.
         guard let saved = record.saved, saved != token else { return false }
-        // A JWT finds the profile without the old token, so a move that was refused need not be repeated each time.
+        // With a JWT Altcraft finds the profile without the old token, so a refused move need not be repeated each
+        // time.
         guard repeatsRefused || client.auth.isShared || record.refused != token else { return false }
         var context = AltcraftRequestContext(action: .update, device: device, attempt: attempt)
         context.tokens = [saved.value, token.value]
@@ -127,10 +130,10 @@ public final class AltcraftDevices: Sendable {
 
     // MARK: Subscriptions
 
-    /// Brings the subscription to a status; Altcraft's answer.
+    /// Changes the status of the subscription; returns Altcraft's answer.
     ///
-    /// - Throws: `PushError.Code.invalidRequest` without sending anything when the options are wrong, else what became
-    ///   of the request.
+    /// - Throws: `PushError.Code.invalidRequest`, without a request, when the options are wrong; otherwise the error of
+    ///   the request.
     public func subscription(
         _ change: SubscriptionChange,
         of device: DeviceRecord,
@@ -256,7 +259,7 @@ public final class AltcraftDevices: Sendable {
         return try await client.perform(context) { _ in .profile(folded, skipTriggers: skipTriggers) }
     }
 
-    /// Tells Altcraft that a message reached the device, or was opened; `uid` is the message as its payload named it.
+    /// Reports to Altcraft that a message reached the device, or was opened; `uid` is the message's id in its payload.
     public func report(
         _ event: PushEvent,
         uid: String,
@@ -279,9 +282,9 @@ public final class AltcraftDevices: Sendable {
         return try await client.perform(context) { .event(event, uid: uid, mode: $0, at: time) }
     }
 
-    /// Tells Altcraft of an event of the app's own, such as a purchase.
+    /// Reports to Altcraft an event of the app's own, such as a purchase.
     ///
-    /// - Throws: `PushError.Code.invalidRequest` without sending anything when the event is wrong, else what became of
+    /// - Throws: `PushError.Code.invalidRequest`, without a request, when the event is wrong; otherwise the error of
     ///   the request.
     public func report(
         custom event: CustomEvent,

@@ -7,11 +7,12 @@ internal import Synchronization
 package struct AltcraftRecord: Hashable {
     /// The token of the subscription, as Altcraft has it.
     var saved: DeviceToken?
-    /// The token that goes before those of the registry.
+    /// The token that was set by hand and is preferred to those of the registry.
     package var manual: DeviceToken?
     /// Altcraft's other id of the subscription, which is no secret.
     var hashID: String?
-    /// The token that Altcraft refused to move the subscription to: not tried again before there is another one.
+    /// The token to which Altcraft refused to move the subscription; the move is not repeated before there is another
+    /// token.
     var refused: DeviceToken?
 
     var isEmpty: Bool { self == AltcraftRecord() }
@@ -34,7 +35,7 @@ package actor AltcraftStore {
         prefix = "altcraft/\(context.name)"
     }
 
-    /// The record of a device; one that cannot be read counts as none.
+    /// Returns the record of a device; an empty one when there is none, or when it cannot be read.
     package func load(_ device: String) async throws(PushError) -> AltcraftRecord {
         let epoch = try await currentEpoch()
         guard let json = try await get("device/\(device)"), json["epoch"]?.integerValue == epoch else {
@@ -66,7 +67,7 @@ package actor AltcraftStore {
         if record != old { try await save(record, of: device) }
     }
 
-    /// Forgets a device, or all.
+    /// Forgets the record of a device, or of all.
     package func forget(_ device: String?) async throws(PushError) {
         if let device {
             try await set("device/\(device)", nil)
@@ -81,7 +82,8 @@ package actor AltcraftStore {
     /// Returns the token for a device's subscription: that of the first service in `order` that has one; nil when none
     /// has.
     ///
-    /// A token set by hand goes before the device's own. `announce` hears a choice that differs from the last one.
+    /// A token set by hand is preferred to the device's own. `announce` is called for a choice that differs from the
+    /// last one.
     package func token(
         of device: DeviceRecord,
         _ record: AltcraftRecord,
@@ -99,7 +101,7 @@ package actor AltcraftStore {
         return await chain.token()
     }
 
-    /// A provider of a token that the device has; it has no other.
+    /// A provider of one known token of the device.
     private struct KnownToken: TokenProvider {
         let known: DeviceToken
         var service: TokenService { known.service }

@@ -1,9 +1,9 @@
 import ChaparCore
 import Synchronization
 
-/// The tokens that subscriptions are made of: what is stored of devices, and which token service goes before which.
+/// The tokens of subscriptions: the stored state of devices, and the order of token services.
 ///
-/// ``AltcraftDevices`` owns it and asks it before each request.
+/// ``AltcraftDevices`` owns it and calls it before each request.
 final class AltcraftTokens: Sendable {
     let store: AltcraftStore
     private let client: AltcraftClient
@@ -21,10 +21,10 @@ final class AltcraftTokens: Sendable {
         set { priority.withLock { $0 = newValue } }
     }
 
-    /// Returns the token that the device's subscription is made of; nil when it has none that counts.
+    /// Returns the token for the device's subscription; nil when the device has none of a known service.
     ///
-    /// A token set by hand goes before the registry's. An event (201) tells of a choice that differs from the last
-    /// one.
+    /// A token set by hand is preferred to the registry's. A choice that differs from the last one emits an event
+    /// (201).
     func token(of device: DeviceRecord, _ record: AltcraftRecord) async throws(PushError) -> DeviceToken? {
         try await store.token(of: device, record, order: order) { [weak client = self.client] token in
             let shown = Fingerprint.of(token.value)

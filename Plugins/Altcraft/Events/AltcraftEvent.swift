@@ -1,18 +1,18 @@
 public import Foundation
 public import ChaparCore
 
-/// Something that happened at Altcraft: what the SDK tells the app, as one value.
+/// An event of Altcraft, as the SDK reports it to the app.
 ///
 /// Two events are equal when their ids are. Never holds a push token or a credential, only their fingerprints.
 public struct AltcraftEvent: Sendable, Identifiable {
     /// How bad it is.
     @nonexhaustive
     public enum Level: String, Sendable {
-        /// All is well: `Event` in the SDK.
+        /// A success: `Event` in the SDK.
         case info
         /// It failed and is not repeated: `ErrorEvent`.
         case error
-        /// It failed in a way that is worth another try: `RetryEvent`.
+        /// It failed, and another attempt may succeed: `RetryEvent`.
         ///
         /// Operations without a retry policy are not repeated.
         case retry
@@ -30,7 +30,7 @@ public struct AltcraftEvent: Sendable, Identifiable {
     public let message: String?
     /// The number; see ``AltcraftEventCodes``.
     public let eventCode: Int?
-    /// The rest, such as `uid`, `type`, `provider`; nil without any.
+    /// Further values, such as `uid`, `type`, `provider`; nil without any.
     ///
     /// A ``response`` is in it as `response_with_http_code`.
     public let value: JSONObject?
@@ -71,7 +71,7 @@ public struct AltcraftEvent: Sendable, Identifiable {
         self.requestID = requestID
     }
 
-    /// The event as it goes on the gateway's stream.
+    /// The event in the form of the gateway's stream.
     public var notice: BackendNotice {
         var detail = value ?? JSONObject()
         if let eventCode { detail["code"] = .integer(Int64(eventCode)) }

@@ -13,9 +13,9 @@ public enum AltcraftAction: String, Sendable, CaseIterable {
     case unsuspend
     /// A question about a subscription.
     case status
-    /// A delivery or an opening is told.
+    /// A delivery or an opening is reported.
     case event
-    /// An event of the app's own is told.
+    /// An event of the app's own is reported.
     case mobile
     /// Profile fields change without a subscription.
     case profile
@@ -33,16 +33,16 @@ public enum AltcraftAction: String, Sendable, CaseIterable {
         }
     }
 
-    /// The word before an event's type or name in a message, as `. Type: open` or `, name: purchase`.
+    /// The words before an event's type or name in a message, as in `. Type: open` or `, name: purchase`.
     var remarkName: (ofSuccess: String, ofFailure: String) {
         self == .mobile ? ("Event name", "name") : ("Type", "type")
     }
 
-    /// Whether a failure of the platform is followed by another try.
+    /// Whether another attempt follows a failure of the platform.
     var isRepeated: Bool { self != .unsuspend && self != .status }
 }
 
-/// Which numbers events have: the same number means different things in different releases of Altcraft's SDK.
+/// The numbering of events: the same number has different meanings in different releases of Altcraft's SDK.
 ///
 /// Source: the code of altcraft/ios-sdk 0.0.1 to 1.0.x and android-sdk 1.0.6, read 2026-08.
 @nonexhaustive
@@ -52,7 +52,7 @@ public enum AltcraftEventCodes: String, Sendable, CaseIterable {
     /// Releases from 1.0.4 on.
     case current
 
-    /// The number of a success; a refusal has 200 more, a failure that is repeated 300 more.
+    /// Returns the number of a success; a refusal has 200 more, a failure that is repeated 300 more.
     public func success(_ action: AltcraftAction) -> Int {
         switch (self, action) {
         case (.seed, .subscribe), (.seed, .suspend), (.seed, .unsubscribe), (.current, .subscribe): 230
@@ -68,13 +68,13 @@ public enum AltcraftEventCodes: String, Sendable, CaseIterable {
         }
     }
 
-    /// The number of a refusal.
+    /// Returns the number of a refusal.
     public func refused(_ action: AltcraftAction) -> Int { success(action) + 200 }
 
-    /// The number of a failure of the platform; what is never repeated counts as refused.
+    /// Returns the number of a failure of the platform; an action that is never repeated has the number of a refusal.
     public func failed(_ action: AltcraftAction) -> Int { action.isRepeated ? success(action) + 300 : refused(action) }
 
-    /// The number of the event that a request could not be prepared.
+    /// Returns the number of the event for a request that could not be prepared.
     func unprepared(_ action: AltcraftAction) -> Int {
         switch action {
         case .unsuspend: success(.unsuspend) + 190
@@ -87,7 +87,7 @@ public enum AltcraftEventCodes: String, Sendable, CaseIterable {
         }
     }
 
-    /// The number of an operation that was given up after its last try.
+    /// Returns the number of the event for an operation that was given up after its last attempt.
     func dropped(_ action: AltcraftAction) -> Int {
         switch action {
         case .event: 484

@@ -2,13 +2,13 @@ package import ChaparCore
 
 /// A category of a resource, as a subscription has it.
 public struct CategoryData: Sendable, Hashable, Codable {
-    /// Its name; with `active` all that counts in a request.
+    /// Its name; a request uses only this and `active`.
     public var name: String?
     /// Its title; only in answers.
     public var title: String?
     /// Whether it is locked against change; only in answers.
     public var steady: Bool?
-    /// Whether the subscription takes part in it; a request without it leaves that to Altcraft.
+    /// Whether the subscription takes part in it; nil in a request leaves it to Altcraft.
     public var active: Bool?
 
     /// Makes a category.

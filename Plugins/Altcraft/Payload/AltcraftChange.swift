@@ -15,7 +15,7 @@ package struct AltcraftChange: Hashable {
 
     init(sync: Bool) { self.sync = sync }
 
-    /// Reads options; what is wrong goes to `issues`, and reads as if it were not there.
+    /// Reads options; each mistake is added to `issues`, and its value is ignored.
     package init(_ options: JSONObject, sync fallback: Bool, issues: inout [Finding]) {
         sync = fallback
         for (name, value) in options where value != .null {
@@ -87,7 +87,7 @@ package struct AltcraftChange: Hashable {
                 wrong("\(path)/active", "active must be true or false.")
                 continue
             }
-            // A title and a lock come in answers, and mean nothing in a request.
+            // A title and a lock come in answers only; a request ignores them.
             if let other = object.first(where: { !["name", "active", "title", "steady"].contains($0.name) })?.name {
                 wrong("\(path)/\(other.jsonPointerStep)", "A category has name and active.")
                 continue
@@ -107,10 +107,9 @@ extension JSONObject {
 }
 
 extension DeviceRecord {
-    /// The system fields of a subscription, from what the app reported of the device.
+    /// Returns the system fields of a subscription, from the device's attributes that the app reported.
     ///
-    /// Nothing is made up: what is not known, or is of another type, is left out. Source: the SDK's table of system
-    /// fields.
+    /// A value that is unknown or of another type is left out. Source: the SDK's table of system fields.
     func altcraftFields(_ appInfo: AppInfo?) -> JSONObject {
         var fields = JSONObject()
         func text(_ name: String) -> String? {
@@ -138,7 +137,8 @@ extension DeviceRecord {
         return fields
     }
 
-    /// The minutes west of UTC, as events of an app's own count them; 0 when the device's time zone is not known.
+    /// The offset of the device's time zone in minutes west of UTC, as events of an app's own need it; 0 when it is
+    /// unknown.
     var minutesWest: Int {
         let texts = ["os_tz", "time_zone"].compactMap { attributes[$0]?.stringValue }
         guard let offset = texts.lazy.compactMap(Self.offset).first,
@@ -147,7 +147,7 @@ extension DeviceRecord {
         return (offset.hasPrefix("-") ? 1 : -1) * (hours * 60 + minutes)
     }
 
-    /// `+0300`, of an offset in one of the usual forms or of a time zone's name.
+    /// Returns an offset such as `+0300`, from an offset in one of the usual forms or from a time zone's name.
     private static func offset(_ text: String) -> String? {
         let plain = text.replacing(":", with: "")
         if let sign = plain.first, "+-".contains(sign), plain.count == 5, plain.dropFirst().allSatisfy(\.isNumber) {

@@ -1,11 +1,11 @@
 import Foundation
 import ChaparCore
 
-/// Finds what a campaign's template cannot show, and overrides that its call does not take.
+/// Finds values that a campaign's template cannot show, and overrides that its call does not take.
 ///
-/// ``AltcraftBackend`` calls it before a notification is accepted. It looks at the notification and the options only.
+/// ``AltcraftBackend`` calls it before a notification is accepted. It reads the notification and the options only.
 enum AltcraftCheck {
-    /// Examines a notification for a call; without a call (no campaign) the overrides are not looked at.
+    /// Examines a notification for a call; without a call (no campaign) the overrides are not examined.
     static func examine(_ notification: PushNotification, for call: AltcraftCampaignOptions.Call?) -> PayloadCheck {
         let dropped: [(isUsed: Bool, field: String)] = [
             (notification.badge != nil, "badge"), (notification.sound != nil, "sound"),

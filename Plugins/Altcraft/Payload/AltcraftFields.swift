@@ -1,6 +1,6 @@
 public import ChaparCore
 
-/// One change of a profile field: what Altcraft calls a functional field.
+/// One change of a profile field, which Altcraft calls a functional field.
 ///
 /// Built with ``AltcraftFields/actionField(key:)``; several are merged into one object, where a later key overwrites.
 /// Source: Altcraft's guide on functional fields, read 2026-08.
@@ -30,7 +30,7 @@ public struct ActionField: Sendable, Hashable {
     }
 }
 
-/// Fields of profiles and subscriptions: what may be in them, and what is wrong with those that a caller gave.
+/// The rules for fields of profiles and subscriptions, and the problems of a caller's fields.
 public enum AltcraftFields {
     /// The most fields of one kind in one request.
     public static let maximumCount = 200
@@ -43,7 +43,7 @@ public enum AltcraftFields {
     /// Begins a change of a profile field.
     public static func actionField(key: String) -> ActionField { ActionField(key: key) }
 
-    /// Several changes in one object; of a repeated key the last counts.
+    /// Merges several changes into one object; of a repeated key the last counts.
     public static func mergeFields(_ fields: JSONObject...) -> JSONObject {
         var merged = JSONObject()
         for object in fields { for (name, value) in object { merged[name] = value } }

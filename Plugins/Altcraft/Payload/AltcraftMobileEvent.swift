@@ -34,9 +34,9 @@ struct AltcraftMobileEvent: Sendable {
     private var subscription: JSONObject?
     private var utm: [(part: String, value: String)] = []
 
-    /// Reads an event; what is wrong goes to `issues`, and reads as if it were not there.
+    /// Reads an event; each mistake is added to `issues`, and its value is ignored.
     ///
-    /// `pixel` takes the event when its options name none.
+    /// `pixel` is used when the event's options name none.
     init(_ event: CustomEvent, pixel fallback: String?, issues: inout [Finding]) {
         name = event.name
         data = event.data.withoutNulls

@@ -70,7 +70,7 @@ public enum AltcraftProviders {
         return order
     }
 
-    /// A service by its name in any letter case.
+    /// Returns the service with a name, in any letter case.
     ///
     /// - Throws: Code 473 when there is none.
     package static func service(_ name: String) throws(AltcraftFault) -> TokenService {
@@ -84,14 +84,14 @@ public enum AltcraftProviders {
     }
 }
 
-/// Something that Altcraft has a number for, found before anything was sent.
+/// A fault with one of Altcraft's numbers, found before a request was sent.
 package struct AltcraftFault: Error, Hashable, CustomStringConvertible {
     /// The number, from the table of the seed's time.
     package let code: Int
     /// A sentence for people; never a token or credential.
     package let message: String
     package let value: JSONObject
-    /// Whether trying again later makes sense.
+    /// Whether another attempt may succeed later.
     let isPassing: Bool
 
     init(_ code: Int, _ message: String, _ value: JSONObject = JSONObject(), isPassing: Bool = false) {
@@ -103,12 +103,12 @@ package struct AltcraftFault: Error, Hashable, CustomStringConvertible {
 
     package var description: String { "\(code): \(message)" }
 
-    /// The error that a gateway understands; the number is its reason.
+    /// The error for a gateway; the number is its reason.
     var pushError: PushError { PushError(isPassing ? .unavailable : .invalidRequest, message, reason: "\(code)") }
 }
 
 extension JSONObject {
-    /// The members that have a value.
+    /// Returns an object of the members that have a value.
     package static func present(_ members: [(String, JSONValue?)]) -> JSONObject {
         var object = JSONObject()
         for (name, value) in members { object[name] = value }

@@ -1,7 +1,7 @@
 import Foundation
 
-/// How far a time zone is from UTC now.
+/// The present offset of a time zone from UTC.
 enum ZoneOffset {
-    /// Seconds east of UTC; nil for an unknown name.
+    /// Returns the seconds east of UTC; nil for an unknown name.
     static func seconds(of name: String) -> Int? { TimeZone(identifier: name)?.secondsFromGMT() }
 }

@@ -7,7 +7,7 @@ extension AltcraftDevices: EventReporter {
         _ = try await report(event, uid: platformID, of: device, as: OutboxAttempt(at: client.time.now))
     }
 
-    /// The `_uid` of a payload that carries Altcraft's marker.
+    /// Returns the `_uid` of a payload with Altcraft's marker; nil for any other payload.
     ///
     /// - Throws: Reason 451 when it carries no id.
     public func platformID(in payload: JSONObject) throws(PushError) -> String? {
@@ -35,14 +35,14 @@ extension AltcraftDevices: EventReporter {
 }
 
 extension AltcraftDevices: CustomEventReporter {
-    /// Returns the problems of an event: each with its pointer, what was found, and the fix.
+    /// Returns the problems of an event, each with its pointer and the fix.
     public func issues(in event: CustomEvent, of device: DeviceRecord) -> [Finding] {
         var issues: [Finding] = []
         _ = AltcraftMobileEvent(event, pixel: client.options.pixel, issues: &issues)
         return issues
     }
 
-    /// Tells an event of the app's own.
+    /// Reports an event of the app's own.
     public func report(
         _ event: CustomEvent,
         of device: DeviceRecord,

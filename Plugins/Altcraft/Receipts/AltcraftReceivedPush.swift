@@ -2,8 +2,8 @@ public import ChaparCore
 
 /// The payload of a push that an app received, when it is one of Altcraft's.
 ///
-/// Reads both dialects: Apple's, with texts in `aps.alert`, and Android's, where every value is a text. A payload that
-/// says nothing of Altcraft is ignored.
+/// Reads both dialects: Apple's, with texts in `aps.alert`, and Android's, where every value is a text. A payload
+/// without Altcraft's marker is ignored.
 public struct AltcraftReceivedPush: Sendable, Hashable {
     /// A button below the text.
     public struct Button: Sendable, Hashable {
@@ -13,13 +13,13 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
         public var label: String
         /// The address that a tap opens, if any.
         public var link: String?
-        /// How the app names it: `button0`, `button1`, `button2`.
+        /// The app's name for it: `button0`, `button1`, `button2`.
         ///
         /// Only the first three can be tapped.
         public var id: String { "button\(index)" }
     }
 
-    /// Why a link could not be found.
+    /// The reason why a link could not be found.
     public struct LinkFault: Error, Sendable, Hashable {
         /// 455 for a button that is not there, 454 for buttons that cannot be read, 457 for an unknown name.
         public var code: Int
@@ -52,7 +52,7 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
     public var hasBadMedia: Bool
     /// The app's own text, on Android.
     public var extra: String?
-    /// The map that holds it all.
+    /// The map with the members above, as it came.
     public var raw: JSONObject
 
     /// Whether a payload is Altcraft's: the marker is there, at the top or where FCM and HMS put the app's data.
@@ -94,7 +94,7 @@ public struct AltcraftReceivedPush: Sendable, Hashable {
             switch source {
             case .object(let object)? where object[marker] != nil: return object
             case .string(let text)? where text.utf8.count <= 65_536:
-                // HMS hands on the data as a text.
+                // HMS passes the data on as a text.
                 if let object = (try? JSONValue(parsing: Array(text.utf8)))?.objectValue, object[marker] != nil {
                     return object
                 }

@@ -1,7 +1,7 @@
 public import ChaparCore
 public import ChaparAltcraft
 
-/// How Altcraft's SDK is set up: only a ``Builder`` makes one, and it never changes.
+/// The configuration of Altcraft's SDK; only a ``Builder`` makes one, and it never changes.
 public struct AltcraftConfiguration: Sendable, Hashable {
     private let apiUrl: String
     private let rToken: Secret?
@@ -16,14 +16,14 @@ public struct AltcraftConfiguration: Sendable, Hashable {
         self.priority = priority
     }
 
-    /// The address of the resource.
+    /// Returns the address of the resource.
     public func getApiUrl() -> String { apiUrl }
-    /// The role token; an empty one counts as none.
+    /// Returns the role token; nil for none or an empty one.
     public func getRToken() -> Secret? { rToken.flatMap { $0.isBlank ? nil : $0 } }
     /// Returns the app's identity that subscriptions carry.
     public func getAppInfo() -> AppInfo? { appInfo }
-    /// The order of the token services, by their names; nil when none was set, which means the usual one, or the one
-    /// that ``AltcraftTokenFunctions/changePushProviderPriorityList(_:)`` was last given.
+    /// Returns the order of the token services, by their names; nil when none was set, which means the usual one, or
+    /// the one that ``AltcraftTokenFunctions/changePushProviderPriorityList(_:)`` was last given.
     public func getProviderPriorityList() -> [String]? { priority?.map(\.rawValue) }
 
     /// Collects the parts of a configuration and checks them.
@@ -34,20 +34,20 @@ public struct AltcraftConfiguration: Sendable, Hashable {
         private var providers: [String] = []
         private let events: EventSDKFunctions
 
-        /// Begins a configuration; ``build()`` tells `events`, by default those of ``AltcraftSDK/shared``, what is
-        /// wrong with it.
+        /// Begins a configuration; ``build()`` reports its mistakes to `events`, by default those of
+        /// ``AltcraftSDK/shared``.
         public init(events: EventSDKFunctions = AltcraftSDK.shared.eventSDKFunctions) { self.events = events }
 
         /// Sets the address of the resource.
         public func setApiUrl(_ url: String?) -> Builder { with { $0.apiUrl = url } }
         /// Sets the role token.
         public func setRToken(_ token: String?) -> Builder { with { $0.rToken = token.map { Secret($0) } } }
-        /// Sets what subscriptions say about the app.
+        /// Sets the app's identity that subscriptions carry.
         public func setAppInfo(_ info: AppInfo?) -> Builder { with { $0.appInfo = info } }
         /// Sets the order of the token services; nil and an empty list mean the usual one.
         public func setProviderPriorityList(_ list: [String]?) -> Builder { with { $0.providers = list ?? [] } }
 
-        /// The configuration; nil without an address (event 471) or with an unknown provider (event 473).
+        /// Returns the configuration; nil without an address (event 471) or with an unknown provider (event 473).
         public func build() -> AltcraftConfiguration? {
             guard let apiUrl, !apiUrl.allSatisfy(\.isWhitespace) else {
                 events.emit(.error, "build()", "apiUrl is empty", 471)
@@ -71,7 +71,7 @@ public struct AltcraftConfiguration: Sendable, Hashable {
 }
 
 extension AltcraftConfiguration {
-    /// The options of a backend; nil when the address is none.
+    /// Returns the options of a backend; nil when the address is not valid.
     func options(_ common: CommonBackendOptions) -> AltcraftOptions? {
         HTTPBaseURL(url: apiUrl).map {
             AltcraftOptions(

@@ -5,12 +5,14 @@ public import ChaparAltcraft
 
 /// Subscriptions, in the SDK's words.
 ///
-/// An app reaches it through ``AltcraftSDK``. It keeps nothing itself: every call becomes a request of the one
-/// `AltcraftSDKCore`, which stores what fails and repeats it.
+/// An app reaches it through ``AltcraftSDK``. It has no state: every call becomes a request of the one
+/// `AltcraftSDKCore`, which stores a failed request and repeats it.
 public struct AltcraftSubscriptionFunctions: Sendable {
     let core: AltcraftSDKCore
 
-    /// Subscribes the device; the answer when there was one, while a failure of the platform is repeated later.
+    /// Subscribes the device; returns the answer, nil without one.
+    ///
+    /// After a failure of the platform the request is repeated later.
     @discardableResult
     public func pushSubscribe(
         sync: Bool = true,
@@ -52,7 +54,8 @@ public struct AltcraftSubscriptionFunctions: Sendable {
     /// Suspends the subscriptions that other profiles have with the device's token and resumes this profile's, after
     /// the JWT was switched.
     ///
-    /// Asked once. With HTTP 200 and no subscription in the answer, subscribe next. Nil when there was no answer.
+    /// The request is not repeated. Returns nil when there was no answer. If the answer is HTTP 200 without a
+    /// subscription, subscribe next.
     public func unSuspendPushSubscription() async -> ResponseWithHttp? {
         guard let backend = await core.ready("unSuspendPushSubscription()") else { return nil }
         let answerSlot = AnswerSlot()
@@ -61,13 +64,14 @@ public struct AltcraftSubscriptionFunctions: Sendable {
         return answerSlot.answer
     }
 
-    /// How the profile's newest subscription stands.
+    /// Returns the status of the profile's newest subscription.
     public func getStatusOfLatestSubscription() async -> ResponseWithHttp? { await status(.latest) }
 
-    /// How the device's own subscription stands.
+    /// Returns the status of the device's own subscription.
     public func getStatusForCurrentSubscription() async -> ResponseWithHttp? { await status(.current) }
 
-    /// How the profile's newest subscription of a service stands; nil is the service of the present token.
+    /// Returns the status of the profile's newest subscription of a service; nil stands for the service of the present
+    /// token.
     public func getStatusOfLatestSubscriptionForProvider(provider: String? = nil) async -> ResponseWithHttp? {
         await status(.latestOf(provider.map { TokenService(rawValue: $0) }))
     }
@@ -109,25 +113,25 @@ public struct AltcraftSubscriptionFunctions: Sendable {
 
 /// Push tokens, in the SDK's words.
 ///
-/// An app reaches it through ``AltcraftSDK``, and gives it what hands out tokens. It keeps nothing itself: providers,
-/// their order and a token set by hand are those of the core's chain.
+/// An app reaches it through ``AltcraftSDK``, and sets its token providers here. This type has no state: the core's
+/// chain has the providers, their order and a token set by hand.
 public struct AltcraftTokenFunctions: Sendable {
     let core: AltcraftSDKCore
 
-    /// Sets what gives APNs tokens; nil removes it.
+    /// Sets the provider of APNs tokens; nil removes it.
     public func setAPNSTokenProvider(_ provider: (any APNSInterface)?) async {
         guard let provider else { return await core.removeProvider(of: .iOSAPNs) }
         await core.setProvider(ClosureTokenProvider(.iOSAPNs) { await provider.getToken() })
     }
 
-    /// Sets what gives Firebase tokens; nil removes it.
+    /// Sets the provider of Firebase tokens; nil removes it.
     public func setFCMTokenProvider(_ provider: (any FCMInterface)?) async {
         guard let provider else { return await core.removeProvider(of: .iOSFirebase) }
         let source = ClosureTokenProvider(.iOSFirebase) { await provider.getToken() }
         await core.setProvider(Self.deleting(source) { await provider.deleteToken() })
     }
 
-    /// Sets what gives Huawei tokens; nil removes it.
+    /// Sets the provider of Huawei tokens; nil removes it.
     public func setHMSTokenProvider(_ provider: (any HMSInterface)?) async {
         guard let provider else { return await core.removeProvider(of: .iOSHuawei) }
         let source = ClosureTokenProvider(.iOSHuawei) { await provider.getToken() }
@@ -143,30 +147,30 @@ public struct AltcraftTokenFunctions: Sendable {
         }
     }
 
-    /// The present token: one set by hand, else that of the first provider in order that has one; also before the
-    /// initialization.
+    /// Returns the present token: one set by hand, else that of the first provider in order that has one; also before
+    /// the initialization.
     public func getPushToken() async -> TokenData? { await core.pushToken() }
 
-    /// Sets a token that goes before all providers, until the data is cleared; also before the initialization.
+    /// Sets a token that is preferred to all providers, until the data is cleared; also before the initialization.
     ///
     /// An unknown provider is event 473; nil and an empty token change nothing.
     public func setPushToken(provider: String, pushToken: String?) async {
         await core.setPushToken(pushToken ?? "", provider: provider)
     }
 
-    /// As the other, of bytes, which become lower-case hexadecimal digits.
+    /// Sets a token of bytes, which become lower-case hexadecimal digits.
     public func setPushToken(provider: String, pushToken: [UInt8]) async {
         await core.setPushToken(pushToken.hexadecimal, provider: provider)
     }
 
-    /// As the other, of the bytes that Apple hands to an app.
+    /// Sets a token of the bytes that Apple gives to an app.
     public func setPushToken(provider: String, pushToken: Data) async {
         await core.setPushToken(Array(pushToken).hexadecimal, provider: provider)
     }
 
     /// Changes the order of the services and moves the subscription; an unknown name changes nothing (event 473).
     ///
-    /// The order is kept, also over a restart, until a configuration names another or the data is cleared.
+    /// The order is stored, also over a restart, until a configuration names another or the data is cleared.
     public func changePushProviderPriorityList(_ list: [String]) async {
         guard let backend = await core.ready("changePushProviderPriorityList()") else { return }
         do throws(PushError) {
@@ -207,7 +211,7 @@ public struct AltcraftTokenFunctions: Sendable {
         }
     }
 
-    /// Deletes the present token where that can be done, and moves the subscription to the next one.
+    /// Deletes the present token if it can be deleted, and moves the subscription to the next one.
     ///
     /// No token is event 502; an APNs token is event 406, after which the ordinary update goes on.
     public func forcedTokenUpdate() async {
@@ -226,7 +230,7 @@ public struct AltcraftTokenFunctions: Sendable {
 }
 
 extension [UInt8] {
-    /// Lower-case digits, two for each byte.
+    /// The bytes as lower-case hexadecimal digits, two for each byte.
     fileprivate var hexadecimal: String {
         let digits = Array("0123456789abcdef".utf8)
         return String(decoding: flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
@@ -237,11 +241,11 @@ extension [UInt8] {
 public struct AltcraftEventFunctions: Sendable {
     let core: AltcraftSDKCore
 
-    /// Tells that a message reached the device; a payload that is not Altcraft's is ignored.
+    /// Reports that a message reached the device; a payload that is not Altcraft's is ignored.
     @discardableResult
     public func deliveryEvent(from payload: JSONValue) async -> ResponseWithHttp? { await report(.delivered, payload) }
 
-    /// Tells that a message was opened; a payload that is not Altcraft's is ignored.
+    /// Reports that a message was opened; a payload that is not Altcraft's is ignored.
     @discardableResult
     public func openEvent(from payload: JSONValue) async -> ResponseWithHttp? { await report(.opened, payload) }
 
@@ -260,7 +264,7 @@ public struct AltcraftEventFunctions: Sendable {
     }
 }
 
-/// Payloads that arrive and taps on them, as far as they concern a server: nothing is drawn.
+/// Payloads that arrive and taps on them, without a display.
 public struct AltcraftNotifications: Sendable {
     let core: AltcraftSDKCore
 
@@ -269,7 +273,7 @@ public struct AltcraftNotifications: Sendable {
 
     /// Reads a payload that arrived and tells its delivery; nil when it is not Altcraft's.
     ///
-    /// Parts that cannot be read are emitted as an event, and the rest is returned.
+    /// An unreadable part emits an event, and the rest is returned.
     public func didReceive(_ payload: JSONValue) async -> AltcraftReceivedPush? {
         guard let object = payload.objectValue else {
             core.events.emit(.error, "didReceive()", "the payload is no object", 450)
@@ -307,7 +311,7 @@ public struct AltcraftBackgroundTasks: Sendable {
     /// Begins ``run()`` in the background and returns at once; it goes on until ``AltcraftSDK/shutdown(grace:)``.
     public func registerBackgroundTask() async { await core.runInBackground { await run() } }
 
-    /// Repeats what waits until the task is cancelled: soon after a failure, and every three hours in any case.
+    /// Repeats waiting requests until the task is cancelled: soon after a failure, and every three hours in any case.
     public func run() async {
         core.events.emit(.info, "registerBackgroundTask()", "the background task is registered", 206)
         while await core.waitForWork() {
@@ -318,12 +322,12 @@ public struct AltcraftBackgroundTasks: Sendable {
     }
 }
 
-/// The SDK's class for the notification service extension, as far as it needs no screen: reads a payload and tells its
+/// The SDK's class for the notification service extension, without its display: reads a payload and reports its
 /// delivery.
 public struct AltcraftPushReceiver: Sendable {
     private let notifications: AltcraftNotifications
 
-    /// Makes a receiver that tells deliveries through an SDK, by default ``AltcraftSDK/shared``.
+    /// Makes a receiver that reports deliveries through an SDK, by default ``AltcraftSDK/shared``.
     public init(_ sdk: AltcraftSDK = .shared) { notifications = sdk.notificationManager }
 
     /// Whether a payload is Altcraft's.

@@ -3,21 +3,23 @@ import ChaparCore
 import ChaparAltcraft
 internal import Synchronization
 
-/// Gives the present JWT; asked for each request, so it should answer from a cache.
+/// Gives the present JWT.
+///
+/// It is called for each request, so it should answer from a cache.
 public protocol JWTInterface: Sendable {
-    /// The JWT; nil when no user is logged in.
+    /// Returns the JWT; nil when no user is logged in.
     func getToken() -> String?
 }
 
 /// Gives the app's APNs token.
 public protocol APNSInterface: Sendable {
-    /// The token; nil when there is none yet.
+    /// Returns the token; nil when there is none yet.
     func getToken() async -> String?
 }
 
 /// Gives and deletes the app's Firebase token.
 public protocol FCMInterface: Sendable {
-    /// The token; nil when there is none yet.
+    /// Returns the token; nil when there is none yet.
     func getToken() async -> String?
     /// Deletes the token; whether it is gone.
     func deleteToken() async -> Bool
@@ -25,7 +27,7 @@ public protocol FCMInterface: Sendable {
 
 /// Gives and deletes the app's Huawei token.
 public protocol HMSInterface: Sendable {
-    /// The token; nil when there is none yet.
+    /// Returns the token; nil when there is none yet.
     func getToken() async -> String?
     /// Deletes the token; whether it is gone.
     func deleteToken() async -> Bool
@@ -45,14 +47,14 @@ public final class EventSDKFunctions: Sendable {
 
     init(time: any TimeSource) { self.time = time }
 
-    /// Puts a callback in the place of the last one, and switches delivery on.
+    /// Replaces the callback, and switches delivery on.
     ///
     /// It runs where the event happens, and must not block.
     public func subscribe(callback: @escaping @Sendable (Event) -> Void) {
         slot.withLock { $0 = Slot(callback: callback, isOn: true) }
     }
 
-    /// Switches delivery off; the callback stays, without use until the next ``subscribe(callback:)``.
+    /// Switches delivery off until the next ``subscribe(callback:)``.
     public func unsubscribe() { slot.withLock { $0.isOn = false } }
 
     func deliver(_ event: AltcraftEvent) {

@@ -48,9 +48,9 @@ extension ActionField {
 // Unchecked because the class is not final: every property is immutable and of a Sendable type, the two subclasses
 // below add none, and no other module can inherit from a class that is not open.
 
-/// Something that happened, as the SDK tells it to its subscriber: information, unless it is an ``ErrorEvent``.
+/// An event, as the SDK reports it to its subscriber: information, unless it is an ``ErrorEvent``.
 ///
-/// Two events are equal when their ids are. Push tokens are in them as fingerprints only.
+/// Two events are equal when their ids are. An event holds push tokens as fingerprints only.
 public class Event: Hashable, @unchecked Sendable {
     /// Its id.
     public let id: UUID
@@ -60,8 +60,8 @@ public class Event: Hashable, @unchecked Sendable {
     public let message: String?
     /// The number; see ``ChaparAltcraft/AltcraftEventCodes``.
     public let eventCode: Int?
-    /// The rest: ``ChaparAltcraft/ResponseWithHttp`` as `response_with_http_code`, texts as `uid`, `type`, `provider`;
-    /// nil without any.
+    /// Further values: ``ChaparAltcraft/ResponseWithHttp`` as `response_with_http_code`, texts such as `uid`, `type`,
+    /// `provider`; nil without any.
     public let value: [String: (any Sendable)?]?
     /// When it happened.
     public let date: Date
@@ -78,7 +78,7 @@ public class Event: Hashable, @unchecked Sendable {
         value = values.isEmpty ? nil : values
     }
 
-    /// The class that the event's level stands for.
+    /// Returns an instance of the class for the event's level.
     static func make(_ event: AltcraftEvent) -> Event {
         switch event.level {
         case .info: Event(event)
@@ -93,14 +93,14 @@ public class Event: Hashable, @unchecked Sendable {
     public func hash(into hasher: inout Hasher) { hasher.combine(id) }
 }
 
-/// Something failed and is not repeated.
+/// A failure that is not repeated.
 public class ErrorEvent: Event, @unchecked Sendable {}
 
-/// Something failed in a way that is worth another try; the SDK repeats it where the operation has a retry policy.
+/// A failure after which another attempt may succeed; the SDK repeats it where the operation has a retry policy.
 public final class RetryEvent: ErrorEvent, @unchecked Sendable {}
 
 extension JSONValue {
-    /// The value as Swift's own type; a list or an object stays what it is.
+    /// The value as Swift's own type; a list or an object stays a JSON value.
     fileprivate var plain: any Sendable {
         switch self {
         case .string(let text): text

@@ -3,8 +3,8 @@ import ChaparCore
 
 /// Changes and events that wait to be sent, in order, kept in a store before anything is sent.
 ///
-/// It takes the place of the SDK's database. A row belongs to the profile that was logged in when it was made, and is
-/// not touched while another one is.
+/// It takes the place of the SDK's database. A row belongs to the profile that was logged in when it was made, and
+/// stays unchanged while another profile is logged in.
 actor AltcraftQueue {
     /// The most rows; further ones are refused, so that no older one is lost.
     static let limit = 500
@@ -32,7 +32,7 @@ actor AltcraftQueue {
         self.name = name
     }
 
-    /// Keeps a row; throws when there are too many, or the store fails.
+    /// Stores a row; throws when there are too many, or the store fails.
     func add(_ row: Row) async throws(StoreError) {
         var next = try await all()
         guard next.count < Self.limit else {
@@ -42,7 +42,7 @@ actor AltcraftQueue {
         try await save(next)
     }
 
-    /// The rows of a profile, the oldest first.
+    /// Returns the rows of a profile, the oldest first.
     func rows(of tag: String) async throws(StoreError) -> [Row] { try await all().filter { $0.tag == tag } }
 
     /// Returns the number of waiting requests, of all profiles.
@@ -53,7 +53,7 @@ actor AltcraftQueue {
         try await save(try await all().filter { $0.id != id })
     }
 
-    /// Counts a try of a row.
+    /// Counts an attempt of a row.
     func countTry(_ id: UUID) async throws(StoreError) {
         try await save(
             try await all().map { row in

@@ -4,10 +4,10 @@ public import ChaparCore
 import ChaparAltcraft
 internal import Synchronization
 
-/// Altcraft's mobile SDK in its own words, for one device: for people and code that come from there.
+/// Altcraft's mobile SDK with its own names, for one device: for code that was written for the SDK.
 ///
-/// A thin layer over ``ChaparAltcraft/AltcraftBackend``: what the SDK stored, this keeps in a store; what it repeated
-/// in the background, ``AltcraftBackgroundTasks/run()`` repeats. A gateway that serves many devices uses the backend
+/// A thin layer over ``ChaparAltcraft/AltcraftBackend``. A store takes the place of the SDK's database, and
+/// ``AltcraftBackgroundTasks/run()`` that of its background work. A gateway that serves many devices uses the backend
 /// itself. Set the JWT and token providers before ``initialization(configuration:)``, as with the SDK.
 public final class AltcraftSDK: Sendable {
     /// The event stream.
@@ -34,14 +34,15 @@ public final class AltcraftSDK: Sendable {
         logger: Logger(label: "altcraft") { _ in SwiftLogNoOpLogHandler() }
     )
 
-    /// Refuses to connect, and says what is to be done.
+    /// A transport that refuses to connect; its error names the call to make first.
     private struct Unconnected: HTTPTransport {
         func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool {
             throw HTTPPoolError("the SDK has no connections: call AltcraftSDK.shared.connect(http:logger:) first")
         }
     }
 
-    /// Gives the SDK what a phone has of itself; call it before ``initialization(configuration:)``.
+    /// Sets the transport, the store and the device, which the SDK of a phone has itself; call it before
+    /// ``initialization(configuration:)``.
     ///
     /// - Parameters:
     ///   - http: The transport that it sends through.
@@ -93,7 +94,7 @@ public final class AltcraftSDK: Sendable {
         notificationManager = AltcraftNotifications(core: core)
     }
 
-    /// Sets everything up, and sends what waits; false after an event that says why not (401, 403, 571).
+    /// Makes the backend and sends waiting requests; returns false after an event with the reason (401, 403, 571).
     @discardableResult
     public func initialization(configuration: AltcraftConfiguration?) async -> Bool {
         await core.initialize(configuration)
@@ -102,13 +103,13 @@ public final class AltcraftSDK: Sendable {
     /// Names the part of the store that is used, for several SDKs over one store; an empty name is event 405.
     public func setAppGroup(groupName: String?) async { await core.setGroup(groupName) }
 
-    /// Sets what gives JWTs; nil removes it.
+    /// Sets the provider of JWTs; nil removes it.
     public func setJWTProvider(provider: (any JWTInterface)?) { core.jwt.withLock { $0 = provider } }
 
-    /// Tells what the app knows of the device now: attributes and language.
+    /// Sets the app's present data of the device: attributes and language.
     public func setDevice(_ device: DeviceRecord) async { await core.setDevice(device) }
 
-    /// Cancels what waits and forgets tokens and configuration; tells Altcraft nothing.
+    /// Cancels waiting requests and forgets tokens and configuration; sends nothing to Altcraft.
     ///
     /// ``initialization(configuration:)`` is needed afterwards.
     public func clear() async { await core.clear() }

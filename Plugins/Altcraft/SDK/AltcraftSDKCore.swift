@@ -5,7 +5,7 @@ import ChaparCore
 import ChaparAltcraft
 import Synchronization
 
-/// The SDK's state: configuration, backend, providers, what waits.
+/// The SDK's state: configuration, backend, providers, waiting requests.
 ///
 /// One actor behind all functions of ``AltcraftSDK``. It owns the chain of token providers, the queue of requests that
 /// failed, and the loop that repeats them. The requests themselves are made by ``AltcraftBackend``, which the gateway
@@ -18,7 +18,7 @@ actor AltcraftSDKCore {
     private var logger: Logger
     let time: any TimeSource
     let events: EventSDKFunctions
-    /// The source of JWTs; outside the actor, since it may be set at any time.
+    /// The source of JWTs; it is not isolated to the actor, since it may be set at any time.
     let jwt = Mutex<(any JWTInterface)?>(nil)
     let chain: TokenProviderChain
 
@@ -28,14 +28,14 @@ actor AltcraftSDKCore {
     private var providers: Set<TokenService> = []
     private var isSweeping = false
     private var needsSweep = false
-    /// How many repeats the local chain has made since the last success.
+    /// The number of repeats since the last success.
     private var repeats = 0
     private var needsRepeat = false
-    /// Whether the next pass makes a move again that Altcraft refused.
+    /// Whether the next pass repeats a move that Altcraft refused.
     private var repeatsRefused = false
     /// The loop of ``AltcraftBackgroundTasks/registerBackgroundTask()``.
     private var background: Task<Void, Never>?
-    /// Signalled when a call left something to be repeated.
+    /// Signalled when a call left a request to be repeated.
     private let failures = AsyncSignal()
 
     init(
@@ -59,7 +59,7 @@ actor AltcraftSDKCore {
 
     // MARK: Setting up
 
-    /// Takes what the SDK works with from the next initialization on.
+    /// Sets the transport, the store, the device, the options and the log from the next initialization on.
     func connect(
         _ http: any HTTPTransport,
         _ state: any StateStore,
@@ -119,7 +119,7 @@ actor AltcraftSDKCore {
         BackendContext(name: "sdk-\(group)", http: http, time: time, state: state, logger: logger)
     }
 
-    /// The configuration's order of services; one that names none leaves the order that was changed last in force.
+    /// Returns the order of services: the configuration's, else the order that was set last.
     private func order(of configuration: AltcraftConfiguration) async throws -> [TokenService] {
         if let own = configuration.priority {
             try await state.saveState(priorityName, nil)
@@ -132,12 +132,12 @@ actor AltcraftSDKCore {
 
     private var priorityName: String { "altcraft-sdk/\(group)/priority" }
 
-    /// Keeps an order until a configuration names another.
+    /// Stores an order until a configuration names another.
     func keepOrder(_ order: [TokenService]) async throws(StoreError) {
         try await state.saveState(priorityName, Array(order.map(\.rawValue).joined(separator: ",").utf8))
     }
 
-    /// Removes the waiting changes when the role token differs from the last one: they are another role's.
+    /// Removes the waiting changes when the role token differs from the last one, since they belong to another role.
     private func recordRole(_ token: Secret?, _ queue: AltcraftQueue) async throws {
         guard let role = token.map({ AltcraftMatching.hash($0.reveal()) }) else { return }
         let name = "altcraft-sdk/\(group)/role"
@@ -170,15 +170,15 @@ actor AltcraftSDKCore {
         await chain.removeProvider(of: service)
     }
 
-    /// Asks the providers in this order.
+    /// Sets the order in which providers are asked.
     ///
-    /// Services without a provider here are left to the backend, which has the order too.
+    /// For services without a provider here the backend applies the order.
     func setOrder(_ order: [TokenService]) async throws(PushError) {
         let known = order.filter { TokenService.known.contains($0) }
         if !known.isEmpty { try await chain.setOrder(known) }
     }
 
-    /// Forgets what this process and those before it have kept for the group, also before the initialization.
+    /// Forgets all state of the group, also that of earlier processes, and also before the initialization.
     func clear() async {
         do {
             try await (queue ?? queueOfGroup).clear()
@@ -197,7 +197,7 @@ actor AltcraftSDKCore {
         (backend, queue, repeats, needsRepeat) = (nil, nil, 0, false)
     }
 
-    /// Runs a loop until ``shutdown(_:)``; one that runs already goes on.
+    /// Runs a loop until ``shutdown(_:)``; does nothing if one runs already.
     func runInBackground(_ body: @escaping @Sendable () async -> Void) {
         // Unstructured, since the SDK's call returns at once; the end is awaited in `shutdown`.
         if background == nil { background = Task { await body() } }
@@ -213,13 +213,13 @@ actor AltcraftSDKCore {
 
     // MARK: Backend and device
 
-    /// The backend; nil after event 501.
+    /// Returns the backend; nil after event 501.
     func ready(_ function: String) -> AltcraftBackend? {
         if backend == nil { events.emit(.error, function, "there is no configuration", 501) }
         return backend
     }
 
-    /// The device with the token that its providers give now.
+    /// Returns the device with the token that its providers give now.
     func record() async -> DeviceRecord {
         var record = device
         record.token = await chain.token()
@@ -233,7 +233,7 @@ actor AltcraftSDKCore {
 
     // MARK: Tokens
 
-    /// The present token, also before the initialization.
+    /// Returns the present token, also before the initialization.
     func pushToken() async -> TokenData? {
         let record = await record()
         if let backend { return try? await backend.mobile.pushToken(of: record) }  // A store that fails has no token.
@@ -249,7 +249,7 @@ actor AltcraftSDKCore {
         return token.flatMap { $0 }.map { TokenData(provider: $0.service.rawValue, token: $0.value) }
     }
 
-    /// Sets a token by hand, also before the initialization; what is wrong is told as an event.
+    /// Sets a token by hand, also before the initialization; a mistake emits an event.
     func setPushToken(_ token: String, provider: String) async {
         guard !token.isEmpty else { return }
         do throws(AltcraftFault) {
@@ -281,7 +281,7 @@ actor AltcraftSDKCore {
     /// Returns the number of waiting requests, of all profiles.
     func waiting() async throws(StoreError) -> Int { try await queue?.count() ?? 0 }
 
-    /// Keeps a row, sends what it can, and returns the answer to the row; nil when there was none.
+    /// Stores a row, sends waiting rows, and returns the answer to this one; nil when there was none.
     func submit(_ kind: String, _ body: JSONObject, _ function: String) async -> ResponseWithHttp? {
         guard let backend = ready(function), let queue else { return nil }
         do throws(PushError) {
@@ -302,7 +302,7 @@ actor AltcraftSDKCore {
         }
     }
 
-    /// Sends what waits, in the order token, changes, events; one pass at a time.
+    /// Sends waiting requests in the order token, changes, events; one pass at a time.
     ///
     /// - Returns: The answers by row; empty for a call during another pass, which then runs once more.
     @discardableResult
@@ -351,7 +351,7 @@ actor AltcraftSDKCore {
         for row in rows where row.event != nil { _ = await send(row, backend, queue, record, &answers) }
     }
 
-    /// Sends a row; false when it has to wait.
+    /// Sends a row; returns false when it has to wait.
     private func send(
         _ row: AltcraftQueue.Row,
         _ backend: AltcraftBackend,
@@ -383,7 +383,7 @@ actor AltcraftSDKCore {
 
     // MARK: In the background
 
-    /// Waits for the next pass: the local chain's pause after a failure, or the periodic one's; false when cancelled.
+    /// Waits for the next pass: the pause after a failure, or the periodic one; returns false when cancelled.
     func waitForWork() async -> Bool {
         while !Task.isCancelled {
             let mark = failures.mark  // Earlier signals are in `needsRepeat` already.

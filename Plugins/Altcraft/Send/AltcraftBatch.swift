@@ -1,9 +1,9 @@
 internal import Foundation
 import ChaparCore
 
-/// Starts a trigger campaign for one profile after another: the one way in which Altcraft can be asked to send.
+/// Starts a trigger campaign for each recipient's profile, which is the only way to send through Altcraft.
 ///
-/// "Accepted" says that the platform took the start, never that a device got a push. Sources: Altcraft's developer
+/// "Accepted" means that the platform accepted the start, never that a device got a push. Sources: Altcraft's developer
 /// guide, "Trigger launch (API call)", "Profile import + trigger campaign launch" and "API interaction", read 2026-11.
 /// Neither call has a time to live: `timeout` of the import delays the start, and comes from overrides only.
 final class AltcraftBatch: Sendable {
@@ -59,7 +59,7 @@ final class AltcraftBatch: Sendable {
                 "A campaign is started for a user or a profile id, not for a \(addressee.recipient.form.rawValue)."
             return refuse("unsupported_recipient", detail)
         }
-        // Neither call has a time to live, so it can be checked before the start only.
+        // Neither call has a time to live, so it is checked before the start only.
         if request.remaining(now: time.now) == .over { return .refused(.expired) }
         if request.notification.isDryRun { return .accepted(Acceptance(isDryRun: true)) }
         let body = body(request.notification, addressee.language, matching, identifier)
@@ -76,7 +76,7 @@ final class AltcraftBatch: Sendable {
         }
     }
 
-    /// The request: the texts stand where the template names them, as `{apicontent.title}`.
+    /// Returns the body of the request, with the texts in the members that the template reads, as `{apicontent.title}`.
     private func body(
         _ notification: PushNotification,
         _ language: String?,
@@ -115,8 +115,7 @@ final class AltcraftBatch: Sendable {
         return .object(body)
     }
 
-    /// The profile fields that an import writes, by the names that they have in a database: phone numbers are a list
-    /// there.
+    /// Returns the profile fields that an import writes, by their names in a database, where phone numbers are a list.
     private func profile(_ matching: AltcraftCampaignOptions.Matching, _ identifier: String) -> JSONObject {
         switch matching {
         case .email, .emailProfile: ["email": .string(identifier)]
@@ -133,7 +132,7 @@ final class AltcraftBatch: Sendable {
 }
 
 extension AltcraftCampaignOptions.Call {
-    /// Where the call goes.
+    /// The path of the call.
     var path: String {
         switch self {
         case .start: "/api/v1.1/campaigns/triggers/start/"

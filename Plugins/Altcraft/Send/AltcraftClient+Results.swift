@@ -1,7 +1,7 @@
 internal import Foundation
 import ChaparCore
 
-/// The effects of the rows of ``AltcraftRejections``: events, errors, and the end of an operation's tries.
+/// The effects of the rows of ``AltcraftRejections``: events, errors, and the end of an operation's attempts.
 ///
 /// Numbers are those of Altcraft's SDK (``AltcraftEventCodes``).
 extension AltcraftClient {
@@ -80,7 +80,7 @@ extension AltcraftClient {
         return error
     }
 
-    /// Returns the error of a request that lacks something before it can be made, after the event about it.
+    /// Returns the error of a request that cannot be built since a part is missing, after the event about it.
     func unprepared(_ context: AltcraftRequestContext, _ message: String, code: Int? = nil) -> PushError {
         let code = code ?? codes.unprepared(context.action)
         emit(context, context.action.isRepeated ? .retry : .error, message, code)
@@ -88,7 +88,7 @@ extension AltcraftClient {
         return PushError(context.action.isRepeated ? .unavailable : .invalidRequest, message, reason: "\(code)")
     }
 
-    /// Emits an event after the last try of a queued operation, which would otherwise be lost silently.
+    /// Emits an event after the last attempt of a queued operation, which would otherwise be dropped silently.
     ///
     /// Token updates are left out.
     private func dropIfLast(_ context: AltcraftRequestContext) {

@@ -16,7 +16,7 @@ struct AltcraftRequestContext: Sendable {
     var remark: String?
     /// Texts that must not be in a message.
     var tokens: [String] = []
-    /// Gets the answer, also that of a refusal.
+    /// The place for the answer, also that of a refusal.
     var answerSlot: AnswerSlot?
 }
 
@@ -33,10 +33,10 @@ package final class AnswerSlot: Sendable {
     }
 }
 
-/// Sends requests with the credential of their identity, and tells with an event how each went.
+/// Sends requests with the credential of their identity, and emits an event with the result of each.
 ///
-/// Owns the pool; ``AltcraftDevices`` calls it. ``AltcraftRejections`` says what an answer means, and
-/// `AltcraftClient+Results.swift` makes events and errors of it.
+/// It owns the pool, and ``AltcraftDevices`` calls it. ``AltcraftRejections`` has the meanings of answers;
+/// `AltcraftClient+Results.swift` makes events and errors of them.
 final class AltcraftClient: Sendable {
     let options: AltcraftOptions
     let auth: AltcraftAuth
@@ -82,8 +82,8 @@ final class AltcraftClient: Sendable {
 
     /// Makes the request that `make` builds for a matching mode, and returns the answer of a success.
     ///
-    /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` when another try may help, else another
-    ///   code. The reason is the number of the event.
+    /// - Throws: `PushError.Code.unavailable` or `PushError.Code.badAnswer` when another attempt may succeed, else
+    ///   another code. The reason is the number of the event.
     func perform(
         _ context: AltcraftRequestContext,
         _ make: (_ mode: String) -> AltcraftRequest

@@ -1,7 +1,7 @@
 internal import Foundation
 package import ChaparCore
 
-/// One request of the mobile endpoints: the one place that knows their paths, parameters and bodies.
+/// One request of the mobile endpoints: the only code with their paths, parameters and bodies.
 ///
 /// Source: the code of altcraft/ios-sdk and altcraft/android-sdk, read 2026-08.
 struct AltcraftRequest {
@@ -10,10 +10,10 @@ struct AltcraftRequest {
     let path: String
     let query: [(name: String, value: String)]
     let body: JSONObject?
-    /// The form in the place of a JSON body.
+    /// The form that is sent instead of a JSON body.
     var form: MultipartForm?
 
-    /// A change of a subscription.
+    /// Makes the request of a change of a subscription.
     static func subscription(
         _ status: SubscriptionStatus,
         token: DeviceToken,
@@ -45,7 +45,7 @@ struct AltcraftRequest {
         )
     }
 
-    /// A subscription's move from one token to another.
+    /// Makes the request of a subscription's move from one token to another.
     static func update(from old: DeviceToken?, to new: DeviceToken, isSync: Bool) -> AltcraftRequest {
         var query: [(String, String)] = [("provider", new.service.rawValue), ("sync", String(isSync))]
         if let old { query.append(("subscription_id", old.value)) }
@@ -62,7 +62,7 @@ struct AltcraftRequest {
         )
     }
 
-    /// A log-in or log-out.
+    /// Makes the request of a log-in or log-out.
     static func unsuspend(_ token: DeviceToken, mode: String) -> AltcraftRequest {
         AltcraftRequest(
             action: .unsuspend,
@@ -79,7 +79,7 @@ struct AltcraftRequest {
         )
     }
 
-    /// A question about a subscription: of a service, of a token, or the newest of all.
+    /// Makes the request of the status of a subscription: of a service, of a token, or the newest of all.
     static func status(service: TokenService?, token: String?, mode: String) -> AltcraftRequest {
         var query: [(String, String)] = []
         if let service { query.append(("provider", service.rawValue)) }
@@ -94,7 +94,7 @@ struct AltcraftRequest {
         )
     }
 
-    /// A delivery or an opening.
+    /// Makes the request of a delivery or an opening.
     static func event(_ event: PushEvent, uid: String, mode: String, at time: Int64) -> AltcraftRequest {
         AltcraftRequest(
             action: .event,
@@ -105,7 +105,7 @@ struct AltcraftRequest {
         )
     }
 
-    /// An event of the app's own.
+    /// Makes the request of an event of the app's own.
     static func mobile(_ event: AltcraftMobileEvent, at time: Int64, zone: Int) -> AltcraftRequest {
         AltcraftRequest(
             action: .mobile,
@@ -117,7 +117,7 @@ struct AltcraftRequest {
         )
     }
 
-    /// A change of profile fields.
+    /// Makes the request of a change of profile fields.
     static func profile(_ fields: JSONObject, skipTriggers: Bool) -> AltcraftRequest {
         AltcraftRequest(
             action: .profile,
@@ -128,7 +128,7 @@ struct AltcraftRequest {
         )
     }
 
-    /// The path with its query, under a base address.
+    /// Returns the path with its query, under a base address.
     func target(under base: HTTPBaseURL) -> String {
         let pairs = query.map { "\($0.name)=\(FormEncoding.encode($0.value))" }
         return base.path(path) + (pairs.isEmpty ? "" : "?" + pairs.joined(separator: "&"))
@@ -136,7 +136,7 @@ struct AltcraftRequest {
 }
 
 extension AltcraftAction {
-    /// The action that brings a subscription to a status.
+    /// Makes the action that changes a subscription to a status.
     package init(_ status: SubscriptionStatus) {
         switch status {
         case .subscribed: self = .subscribe

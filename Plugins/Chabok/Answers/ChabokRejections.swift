@@ -3,8 +3,8 @@ import ChaparCore
 
 /// The table of Chabok's refusals: what each status means for the caller.
 ///
-/// Sends, calls about users and receipts ask it, with an answer that is no success. It looks at status and code only,
-/// keeps nothing and repeats nothing.
+/// Sends, calls about users and receipts look up answers that are no success. The table reads the status only, and has
+/// no state.
 enum ChabokRejections {
     private static let statuses: StatusTable<RejectionRule> = [
         .within(
@@ -32,7 +32,7 @@ enum ChabokRejections {
     /// The row for any other status.
     private static let other = RejectionRule(.message, "invalid_request", .never)
 
-    /// The texts that Chabok shows for one message, letters only, with our words for them.
+    /// The reasons for the texts that Chabok shows for one message; only the letters of a text count.
     private static let deliveryReasons: [String: String] = [
         "devicenotfound": "unknown_user",
         "subscriptionnotfound": "not_subscribed", "subscrptionnotfound": "not_subscribed",
@@ -60,7 +60,7 @@ enum ChabokRejections {
         return PushError(.unknownOutcome, failure.detail, reason: failure.cause.reason)
     }
 
-    /// Returns our word for an error text that Chabok shows for one message; nil for a text that has no row.
+    /// Returns the reason for an error text that Chabok shows for one message; nil for a text that has no row.
     static func deliveryReason(_ text: String) -> String? {
         deliveryReasons[text.lowercased().filter { $0.isLetter }]
     }

@@ -15,7 +15,7 @@ struct ChabokAnswer: Sendable {
     /// One entry of a success.
     struct Entry: Sendable, Hashable {
         var id: String?
-        /// Devices that were addressed.
+        /// The number of devices that were addressed.
         var count: Int?
     }
 
@@ -58,7 +58,7 @@ struct ChabokAnswer: Sendable {
         return [Self.entry(json)]
     }
 
-    /// Devices that were addressed, over all entries; nil when none tells.
+    /// The number of devices that were addressed, over all entries; nil when no entry has it.
     var count: Int? {
         let counts = (entries ?? []).compactMap(\.count)
         return counts.isEmpty ? nil : counts.reduce(0) { $0.adding(clamping: $1) }
@@ -68,7 +68,7 @@ struct ChabokAnswer: Sendable {
         Entry(id: text(json["id"]), count: json["count"]?.integerValue.map { Int(count: $0) })
     }
 
-    /// A text, or a number in its place.
+    /// Returns a text, or a number as text; nil for an empty text or any other value.
     static func text(_ value: JSONValue?) -> String? {
         switch value {
         case .string(let text)?: text.isEmpty ? nil : text

@@ -1,9 +1,9 @@
 public import ChaparCore
 
-/// One opaque access token, stamped into a header field, the query, or both; nothing refreshes it.
+/// One opaque access token, written into a header field, the query, or both; it is never refreshed.
 ///
-/// Stamps only calls to the origin it was made for. The header field goes through `AuthorizedPool`; the query parameter
-/// is written by ``stamped(_:for:)``, which the plugin asks for every call.
+/// Only calls to its own origin get the token. `AuthorizedPool` adds the header field; ``stamped(_:for:)`` writes the
+/// query parameter, and the plugin calls it for every call.
 public final class ChabokAuth: AuthStrategy {
     private let token: Secret
     private let placement: ChabokOptions.TokenPlacement
@@ -33,26 +33,27 @@ public final class ChabokAuth: AuthStrategy {
         self.queryName = queryName
     }
 
-    /// The backend's own origin only.
+    /// Whether the call goes to the backend's own origin.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { endpoint == origin }
 
-    /// The header field; no field when the token goes into the query only.
+    /// Returns the header field; no field when the token goes into the query only.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard destination == origin, placement != .query else { return AuthCredential(headers: [], generation: 1) }
         return AuthCredential(headers: [.init(headerName, token)], generation: 1)
     }
 
-    /// Always false: there is no other token, and Chabok's own answer says more than a refusal would.
+    /// Returns false always: there is no other token, and Chabok's own answer says more than a refusal would.
     public func isRefusal(_ answer: HTTPAnswer) -> Bool { false }
 
-    /// Gives up: an access token is made in the panel, by a person.
+    /// Gives up: only a person can make an access token, in the panel.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         .giveUp("Chabok refused the access token (\(status)): check access_token and environment")
     }
 
-    /// The path with the token in its query, where it goes there and the call goes to the token's origin.
+    /// Returns the path with the token in its query, if the options put it there and the call goes to the token's
+    /// origin.
     ///
-    /// - Throws: When the path carries another token already, which is a mistake of the program.
+    /// - Throws: When the path has another token already, which is a mistake of the program.
     public func stamped(_ path: String, for endpoint: HTTPEndpoint) throws(PushError) -> String {
         guard endpoint == origin else { return path }
         let written = FormEncoding.encode(token.reveal())
@@ -67,7 +68,7 @@ public final class ChabokAuth: AuthStrategy {
         return "\(path)\(path.contains("?") ? "&" : "?")\(queryName)=\(written)"
     }
 
-    /// A text without the token's value, for logs.
+    /// Returns a text without the token's value, for logs.
     public func redacted(_ text: String) -> String {
         let plain = token.reveal()
         guard !plain.isEmpty else { return text }

@@ -1,8 +1,8 @@
 import ChaparCore
 
-/// How a user wants the messages of one channel.
+/// A user's settings for the messages of one channel.
 public struct ChabokChannelSettings: Sendable, Hashable {
-    /// The file that sounds; empty for silence, nil for what the message says.
+    /// The sound file; empty for silence, nil for the message's own sound.
     public var sound: String?
     /// Whether anything is shown.
     public var alert: Bool
@@ -13,7 +13,7 @@ public struct ChabokChannelSettings: Sendable, Hashable {
         self.alert = alert
     }
 
-    /// Reads settings; anything but an object is none.
+    /// Reads settings; nil for anything but an object.
     init?(_ json: JSONValue) {
         guard let object = json.objectValue else { return nil }
         let alert = object["alert"]

@@ -24,7 +24,7 @@ public struct ChabokInstallations: DeviceRegistrar {
         public var channels: [String: ChabokChannelSettings]
         /// When it was made.
         public var created: Date?
-        /// All of it.
+        /// The whole object.
         public var raw: JSONObject
 
         init?(_ json: JSONValue) {
@@ -56,7 +56,7 @@ public struct ChabokInstallations: DeviceRegistrar {
 
     // MARK: Registering
 
-    /// Creates the installation, brings it up to date, or tells its new token; no call when nothing has changed.
+    /// Creates the installation, edits it, or sends its new token alone; makes no call when nothing has changed.
     public func register(_ device: DeviceRecord) async throws(PushError) -> String {
         let known = try await records.load(device.id)
         do throws(PushError) {
@@ -152,10 +152,10 @@ public struct ChabokInstallations: DeviceRegistrar {
         try await records.save(nil, of: device.id)
     }
 
-    /// Sets how the user of an installation wants the messages of channels; other channels keep their settings.
+    /// Sets the channel settings of the user of an installation; other channels keep their settings.
     ///
-    /// The client library has the member `notificationSettings`. That it holds `sound` and `alert` by channel is our
-    /// assumption.
+    /// The client library has the member `notificationSettings`. Chapar assumes that it holds `sound` and `alert` by
+    /// channel.
     public func setChannels(
         _ channels: [String: ChabokChannelSettings],
         of installation: String
@@ -174,7 +174,7 @@ public struct ChabokInstallations: DeviceRegistrar {
 
     // MARK: Looking
 
-    /// An installation; nil when Chabok does not know it.
+    /// Returns an installation; nil when Chabok does not know it.
     public func fetch(_ id: String) async throws(PushError) -> Installation? {
         let answer = try await client.call("GET", ChabokClient.path("installations", "fetchById", id), accepting: [404])
         guard answer.status != 404 else { return nil }
@@ -184,7 +184,7 @@ public struct ChabokInstallations: DeviceRegistrar {
         return found
     }
 
-    /// All installations of a user; none for a user that Chabok does not know.
+    /// Returns all installations of a user; none for a user that Chabok does not know.
     public func fetch(ofUser user: String) async throws(PushError) -> [Installation] {
         let path = try ChabokClient.path("installations", "fetchByUserId", user)
         let answer = try await client.call("GET", path, accepting: [404])
@@ -195,7 +195,7 @@ public struct ChabokInstallations: DeviceRegistrar {
         return list.compactMap(Installation.init)
     }
 
-    /// The device tokens of a user that other plugins can send to: Apple's and Firebase's.
+    /// Returns the device tokens of a user that other plugins can send to: Apple's and Firebase's.
     public func deviceTokens(ofUser user: String) async throws(PushError) -> [DeviceToken] {
         try await fetch(ofUser: user).compactMap { installation in
             guard let token = installation.deviceToken else { return nil }
@@ -207,15 +207,15 @@ public struct ChabokInstallations: DeviceRegistrar {
         }
     }
 
-    /// All tags of the app.
+    /// Returns all tags of the app.
     public func tags() async throws(PushError) -> [String] { try await names("/installations/tags") }
 
-    /// The tags of a user.
+    /// Returns the tags of a user.
     public func tags(ofUser user: String) async throws(PushError) -> [String] {
         try await names(ChabokClient.path("installations", "tags", user))
     }
 
-    /// All channels of the app.
+    /// Returns all channels of the app.
     public func channels() async throws(PushError) -> [String] { try await names("/installations/channels") }
 
     private func names(_ path: String) async throws(PushError) -> [String] {

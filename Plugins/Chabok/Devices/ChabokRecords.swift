@@ -1,11 +1,11 @@
 import ChaparCore
 import Synchronization
 
-/// The state of a gateway's device that Chabok was last told.
+/// The state of a device as it was last sent to Chabok.
 struct ChabokRecord: Sendable, Hashable {
     var installation: String
     var user: String?
-    /// The registration's body, by which a change is noticed.
+    /// The body of the registration, with which a later one is compared.
     var fields: JSONObject
 
     fileprivate var json: JSONValue {
@@ -39,7 +39,7 @@ final class ChabokRecords: Sendable {
         prefix = "chabok/\(backend)/device"
     }
 
-    /// The record of a device; one that cannot be read counts as none.
+    /// Returns the record of a device; nil for none, or for one that cannot be read.
     func load(_ device: String) async throws(PushError) -> ChabokRecord? {
         guard let state else { return memory.withLock { $0[device] } }
         do throws(StoreError) {

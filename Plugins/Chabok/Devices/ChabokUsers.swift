@@ -1,9 +1,9 @@
 public import Foundation
 public import ChaparCore
 
-/// Tags and attributes, by user: what is set counts on all devices of the user.
+/// Tags and attributes by user: they apply to all devices of the user.
 public struct ChabokUsers: TagEditor {
-    /// Whose attributes are meant.
+    /// The owner of attributes.
     @nonexhaustive
     public enum Owner: Sendable, Hashable {
         /// All devices of a user.
@@ -23,33 +23,33 @@ public struct ChabokUsers: TagEditor {
 
     // MARK: Tags
 
-    /// Adds a tag; gives the number of devices.
+    /// Adds a tag; returns the number of devices.
     public func addTag(_ tag: String, to user: String) async throws(PushError) -> Int {
         try await count("GET", ChabokClient.path("installations", "addTag", user, tag))
     }
 
-    /// Adds tags; gives the number of devices.
+    /// Adds tags; returns the number of devices.
     public func addTags(_ tags: [String], to user: String) async throws(PushError) -> Int {
         try await count("POST", "/installations/addTags", body(user, tags))
     }
 
-    /// Adds or edits a tag with a value; gives the number of devices.
+    /// Adds or edits a tag with a value; returns the number of devices.
     public func addTag(_ tag: String, value: String, to user: String) async throws(PushError) -> Int {
         let body: JSONValue = ["userId": .string(user), "tag": .string(tag), "value": .string(value)]
         return try await count("POST", "/installations/addValueTag", body)
     }
 
-    /// Removes a tag; gives the number of devices.
+    /// Removes a tag; returns the number of devices.
     public func removeTag(_ tag: String, of user: String) async throws(PushError) -> Int {
         try await count("GET", ChabokClient.path("installations", "removeTag", user, tag))
     }
 
-    /// Removes tags; gives the number of devices.
+    /// Removes tags; returns the number of devices.
     public func removeTags(_ tags: [String], of user: String) async throws(PushError) -> Int {
         try await count("POST", "/installations/removeTags", body(user, tags))
     }
 
-    /// Removes a tag that has a value; gives the number of devices.
+    /// Removes a tag that has a value; returns the number of devices.
     public func removeValueTag(_ tag: String, of user: String) async throws(PushError) -> Int {
         try await count("POST", "/installations/removeValueTag", ["userId": .string(user), "tag": .string(tag)])
     }
@@ -72,11 +72,11 @@ public struct ChabokUsers: TagEditor {
         case set(JSONValue)
         /// A time.
         case setDate(Date)
-        /// The attribute goes.
+        /// Removes the attribute.
         case unset
-        /// Texts join a list.
+        /// Adds texts to a list.
         case add([String])
-        /// Texts leave a list.
+        /// Removes texts from a list.
         case remove([String])
     }
 
@@ -108,9 +108,9 @@ public struct ChabokUsers: TagEditor {
         _ = try await client.call("PUT", "/installations/userInfo", .object(body))
     }
 
-    /// Adds to numbers among the attributes of one installation; a negative number takes away.
+    /// Adds to numeric attributes of one installation; a negative number subtracts.
     ///
-    /// Doing it twice adds twice: a call whose answer was lost is not repeated.
+    /// A repeat would add twice, so a call whose answer was lost is not repeated.
     public func increment(_ amounts: [String: Double], of installation: String) async throws(PushError) {
         let list = amounts.sorted { $0.key < $1.key }.map { name, amount -> JSONValue in
             ["attribute": .string(name), "value": .number(amount)]
@@ -164,7 +164,7 @@ public struct ChabokUsers: TagEditor {
         _ = try await set(tags, of: device)
     }
 
-    /// As ``setTags(_:of:)``; gives the largest number of devices that a call reached.
+    /// Sets tags as ``setTags(_:of:)`` does; returns the largest number of devices that a call reached.
     public func edit(
         _ tags: JSONObject,
         of device: DeviceRecord,
@@ -215,7 +215,7 @@ public struct ChabokUsers: TagEditor {
 }
 
 extension JSONValue {
-    /// A number, whole where it can be.
+    /// Returns a JSON number, an integer where the value is whole.
     static func number(_ value: Double) -> JSONValue {
         value == value.rounded() && abs(value) < 1e15 ? .integer(Int64(clamping: value)) : .double(value)
     }

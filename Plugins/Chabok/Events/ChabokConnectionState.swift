@@ -1,4 +1,4 @@
-/// Where the link to Chabok stands, in the words of the vendor's clients.
+/// The state of the link to Chabok, in the words of the vendor's clients.
 @nonexhaustive
 public enum ChabokConnectionState: Hashable, Sendable {
     /// The backend is made; nothing was sent yet.
@@ -13,7 +13,7 @@ public enum ChabokConnectionState: Hashable, Sendable {
     case disconnectedError
     /// A request met its deadline.
     case socketTimeout
-    /// A value that no client of ours knows.
+    /// A number that is not known.
     case unknown(Int)
 
     /// The number that Chabok's clients report.
@@ -55,10 +55,10 @@ public enum ChabokConnectionState: Hashable, Sendable {
     }
 }
 
-/// By what kind of network something is reachable.
+/// The kind of network over which Chabok is reachable.
 @nonexhaustive
 public enum ChabokNetworkType: Hashable, Sendable {
-    /// By none.
+    /// No network.
     case none
     /// A client's cellular network.
     case cellular

@@ -2,12 +2,12 @@ public import Foundation
 public import ChaparCore
 import Synchronization
 
-/// Something that happened at Chabok, to its link, or on a device: what the vendor's clients post as notifications.
+/// An event of Chabok, of its link or of a device, which the vendor's clients post as a notification.
 @nonexhaustive
 public enum ChabokEvent: Sendable, Hashable {
     /// Registering a device failed for good.
     case registrationFailed(message: String, user: String?, installation: String?)
-    /// A message arrived on a device, as its app or a webhook told.
+    /// A message arrived on a device, by a report of its app or a webhook.
     case messageReceived(ChabokNotification)
     /// A device is registered.
     case registered(user: String?, installation: String)
@@ -18,7 +18,7 @@ public enum ChabokEvent: Sendable, Hashable {
     /// A device or a webhook reported something else.
     case reported(ChabokReport)
 
-    /// The name of the client notification that it stands for; nil for kinds that the clients do not post.
+    /// The name of the notification that the clients post for it; nil for kinds that they do not post.
     public var clientName: String? {
         switch self {
         case .registrationFailed: "PushClientDidFailRegisterUserNotification"
@@ -33,8 +33,8 @@ public enum ChabokEvent: Sendable, Hashable {
 
 /// One report of a device or a webhook.
 ///
-/// ``ChabokReceipts`` makes it from what Chabok sends. A report about a message becomes its receipt, any other becomes
-/// an event. A word that is not known is kept and never refused.
+/// ``ChabokReceipts`` makes it from a webhook. A report about a message becomes its receipt, any other becomes an
+/// event. A word that is not known is kept and never refused.
 public struct ChabokReport: Sendable, Hashable {
     /// The kinds of report.
     @nonexhaustive
@@ -47,13 +47,13 @@ public struct ChabokReport: Sendable, Hashable {
         case shown
         /// The user opened it.
         case opened
-        /// The user wiped it away.
+        /// The user dismissed it.
         case dismissed
         /// The user tapped a button.
         case actionTaken
         /// The app was installed.
         case newInstall
-        /// A user came.
+        /// There is a new user.
         case newUser
         /// The app was opened.
         case appOpened
@@ -62,7 +62,7 @@ public struct ChabokReport: Sendable, Hashable {
         /// A word that is not known, kept as it came.
         case other(String)
 
-        /// Our word for it, of bounded variety.
+        /// The reason or event name for it, from a fixed set.
         public var name: String {
             switch self {
             case .delivered: "delivered"
@@ -79,7 +79,7 @@ public struct ChabokReport: Sendable, Hashable {
             }
         }
 
-        /// Reads a word in any of the spellings that are about, `opend` included.
+        /// Reads a word in any of the spellings in use, `opend` included.
         public init(name: String) {
             self =
                 switch name.lowercased().filter({ $0.isLetter }) {
@@ -101,7 +101,7 @@ public struct ChabokReport: Sendable, Hashable {
     /// The kind of the report.
     public var kind: Kind
 
-    /// Whether it says how a message fares.
+    /// Whether it is about the state of a message.
     var isAboutDelivery: Bool {
         switch kind {
         case .delivered, .seen, .shown, .opened, .dismissed, .actionTaken: messageID != nil
@@ -147,9 +147,11 @@ public struct ChabokReport: Sendable, Hashable {
     }
 }
 
-/// The events of one backend: for one reader, which loses the oldest when it does not keep up.
+/// The events of one backend, for one reader.
+///
+/// When the reader is too slow, the oldest events are dropped.
 public final class ChabokEventStream: Sendable {
-    /// How many events wait for a slow reader.
+    /// The most events that wait for the reader.
     public static let capacity = 1000
 
     /// The events, oldest first; ends with the backend's shutdown.
@@ -163,10 +165,10 @@ public final class ChabokEventStream: Sendable {
         self.announce = announce
     }
 
-    /// How many events were dropped because they were not read in time.
+    /// The number of events that were dropped because they were not read in time.
     public var droppedCount: Int { dropped.withLock { $0 } }
 
-    /// Gives an event to the reader, and publishes it unless the gateway does.
+    /// Passes an event to the reader, and announces it to the gateway if `isAnnounced`.
     func send(_ event: ChabokEvent, isAnnounced: Bool = true) {
         if case .dropped = continuation.yield(event) { dropped.withLock { $0 += 1 } }
         if isAnnounced, let notice = event.notice { announce(notice) }
@@ -176,7 +178,7 @@ public final class ChabokEventStream: Sendable {
 }
 
 extension ChabokEvent {
-    /// The event for a gateway's own stream.
+    /// The event in the form of the gateway's own stream.
     var notice: BackendNotice? {
         switch self {
         case .registrationFailed(let message, let user, _):

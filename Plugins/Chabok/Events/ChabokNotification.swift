@@ -1,6 +1,6 @@
 public import ChaparCore
 
-/// A notification as an app received it: which of the two kinds it is, what it carries, and what the user did with it.
+/// A notification as an app received it: its source, its content, and the user's action.
 public struct ChabokNotification: Sendable, Hashable {
     /// Where it came from.
     @nonexhaustive
@@ -16,14 +16,14 @@ public struct ChabokNotification: Sendable, Hashable {
     public enum Action: Sendable, Hashable {
         /// Tapped the notification.
         case opened
-        /// Wiped it away.
+        /// Dismissed it.
         case dismissed
         /// Tapped the button of this id.
         case button(String)
-        /// Nothing: it was shown.
+        /// No action: it was shown.
         case shown
 
-        /// Reads a platform's identifier of an action; nil is a report of display.
+        /// Reads a platform's identifier of an action; nil stands for a report of display.
         public init(identifier: String?) {
             self =
                 switch identifier {
@@ -34,7 +34,8 @@ public struct ChabokNotification: Sendable, Hashable {
                 }
         }
 
-        /// Reads a kind as bridges (lower case, one of them `opend`) and reports (upper case) write it; nil for others.
+        /// Reads the name of an action as bridges (in lower case, one of them `opend`) and reports (in upper case)
+        /// write it; nil for others.
         public init?(name: String, actionID: String? = nil) {
             switch name.lowercased() {
             case "opened", "opend": self = .opened
@@ -61,13 +62,13 @@ public struct ChabokNotification: Sendable, Hashable {
 
     /// Where it came from.
     public var source: Source
-    /// Whether an app's own local notification carries the whole message where its data should be.
+    /// Whether it is a local notification of the app whose data is the whole message.
     public var isLocalOverride: Bool
-    /// Whether nothing in it is known.
+    /// Whether no part of it is known.
     public var isUnrecognised: Bool
-    /// The data, by the rule that the vendor documents; nil when there is none.
+    /// The data, found by the rule that the vendor documents; nil when there is none.
     public var messageData: JSONValue?
-    /// The sender's own data, also where an override wrapped it once more.
+    /// The sender's own data, also where a local notification of the app holds the whole message as its data.
     public var customData: JSONValue?
     /// The message's id.
     public var messageID: String?

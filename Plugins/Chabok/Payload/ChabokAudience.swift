@@ -1,6 +1,7 @@
 public import ChaparCore
 
-/// Whom one message goes to, in Chabok's own words: what a `Recipient` cannot say (queries, stored segments).
+/// The audience of one message in Chabok's own words, also one that a `Recipient` cannot name (queries, stored
+/// segments).
 @nonexhaustive
 public enum ChabokAudience: Sendable, Hashable {
     /// One user, by the app owner's id.
@@ -19,7 +20,7 @@ public enum ChabokAudience: Sendable, Hashable {
 
 /// A channel in its written forms: `x` and `public/x` are public, `private/x` belongs to the user.
 ///
-/// Nil for what the vendor's clients refuse: another prefix, more than one slash, nothing.
+/// Reading returns nil for a text that the vendor's clients refuse: another prefix, more than one slash, an empty text.
 public struct ChabokChannel: Sendable, Hashable {
     /// The name without a prefix.
     public let name: String
@@ -54,14 +55,14 @@ enum ChabokUserID {
         return nil
     }
 
-    /// Persian and Arabic letters, which the vendor calls unsupported.
+    /// Whether an id has Persian or Arabic letters, which the vendor calls unsupported.
     static func isDoubtful(_ id: String) -> Bool { id.unicodeScalars.contains { (0x600...0x6FF).contains($0.value) } }
 }
 
 /// Rules that users must fit, all of them.
 ///
-/// The audience of a message by tags, made of the caller's filter or in code. Chabok evaluates it: which users it
-/// reaches, and how many, is not known here.
+/// The audience of a message by tags, made of the caller's filter or in code. Chabok evaluates it, so the users it
+/// reaches and their number are unknown here.
 public struct ChabokSegment: Sendable, Hashable {
     /// How a value is compared.
     @nonexhaustive
@@ -105,7 +106,7 @@ public struct ChabokSegment: Sendable, Hashable {
         }
     }
 
-    /// The names that rules may begin with; behaviours have a point in theirs.
+    /// The names of rules that are no behaviours; the name of a behaviour has a point.
     public static let names: Set<String> = [
         "installDate", "launchTime", "launchCount", "tags", "deviceType", "clientVersion", "osVersion", "nearBy",
     ]
@@ -113,7 +114,9 @@ public struct ChabokSegment: Sendable, Hashable {
 
     /// The rules.
     public var rules: [Rule]
-    /// Whether one rule is enough; the key for that is a guess of ours.
+    /// Whether one rule is enough.
+    ///
+    /// Chabok does not document the key for it, so Chapar's key is a guess.
     public var isAny: Bool
 
     /// Makes a segment.
@@ -122,10 +125,10 @@ public struct ChabokSegment: Sendable, Hashable {
         self.isAny = isAny
     }
 
-    /// How Chabok keeps a tag of the gateway's: `key:value` as `key_value`, any other as it is.
+    /// Returns a tag of the gateway's as Chabok stores it: `key:value` as `key_value`, any other unchanged.
     static func tag(_ tag: String) -> String { tag.replacing(":", with: "_", maxReplacements: 1) }
 
-    /// The audience of the gateway's tags; nil without any.
+    /// Makes the segment of the gateway's tags; nil without any.
     public init?(_ filter: TagFilter) {
         func stored(_ tag: String) -> JSONValue { .string(Self.tag(tag)) }
         var rules = filter.all.map { Rule("tags", .include, [stored($0)]) }
@@ -143,7 +146,7 @@ public struct ChabokSegment: Sendable, Hashable {
         return [isAny ? "any" : "all": .array(list)]
     }
 
-    /// Everything that is wrong with the rules.
+    /// The problems of the rules.
     public var problems: [Finding] {
         var problems: [Finding] = []
         if rules.isEmpty {

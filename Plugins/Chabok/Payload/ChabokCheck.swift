@@ -4,10 +4,12 @@ import ChaparCore
 ///
 /// Run before acceptance, and for its faults again before sending.
 enum ChabokCheck {
-    /// The largest body, in bytes; Chabok documents no limit, and this is ours.
+    /// The largest body, in bytes.
+    ///
+    /// Chabok documents no limit; this one is Chapar's.
     static let limit = 65_536
-    /// The size, in bytes, above which a warning is given: a device that is not connected gets a platform's push
-    /// notification, which must fit.
+    /// The size, in bytes, above which there is a warning: a device that is not connected gets the push notification of
+    /// Apple or Google, whose limit applies.
     static let pushLimit = 3_500
 
     static func examine(
@@ -133,8 +135,8 @@ enum ChabokCheck {
     static func overrideFaults(_ notification: PushNotification) -> [Finding] {
         let overrides = ChabokPayload.overrides(notification)
         var faults: [Finding] = []
-        // When the overrides name no mechanism: `message` takes every key, and only the backend knows its options'
-        // mechanism.
+        // Without a mechanism in the overrides the check uses `message`, which takes every key: only the backend knows
+        // the mechanism of its options.
         let way = overrides["mechanism"]?.stringValue.flatMap(ChabokOptions.Mechanism.init) ?? .message
         checkOverrides(overrides, way) { pointer, code, detail in
             faults.append(Finding(pointer: "#/\(pointer)", code: code, detail: detail))

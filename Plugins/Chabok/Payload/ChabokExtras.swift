@@ -9,7 +9,7 @@ public struct ChabokExtras: PlatformPayload, Hashable {
     /// `chabok`.
     public static var kind: BackendKind { ChabokBackend.kind }
 
-    /// How it travels.
+    /// The mechanism by which it is sent.
     public var mechanism: ChabokOptions.Mechanism?
     /// The second message that follows when it was not shown in time.
     public var fallback: ChabokOptions.Fallback?
@@ -25,11 +25,11 @@ public struct ChabokExtras: PlatformPayload, Hashable {
     public var isInApp: Bool?
     /// Whether only users who are connected at this moment get it; nothing is reported of such a message.
     public var isLive: Bool?
-    /// Whether the text of a message is what is shown.
+    /// Whether the text of a message is shown.
     public var showsContent: Bool?
-    /// Whether Google shows it on Android, and not the app.
+    /// Whether Google, not the app, shows it on Android.
     public var isShownByGoogle: Bool?
-    /// How it looks.
+    /// The looks of the notification.
     public var looks: ChabokLooks?
 
     /// Makes extras; everything is optional and set by name.
@@ -84,16 +84,16 @@ public struct ChabokExtras: PlatformPayload, Hashable {
     }
 }
 
-/// How a notification of Chabok's looks, where the neutral one has no word for it.
+/// The looks of a Chabok notification for which the neutral notification has no property.
 ///
 /// Source: Chabok, "REST API", the object `notification`, read 2026-08.
 public struct ChabokLooks: Sendable, Hashable {
-    /// Which way the text runs.
+    /// The direction of the text.
     @nonexhaustive
     public enum Direction: String, Sendable, Hashable {
-        /// As Persian and Arabic do.
+        /// From right to left, as in Persian and Arabic.
         case rightToLeft = "rtl"
-        /// As English does.
+        /// From left to right, as in English.
         case leftToRight = "ltr"
     }
 
@@ -111,7 +111,7 @@ public struct ChabokLooks: Sendable, Hashable {
     public var color: String?
     /// How long to wait and to vibrate by turns, in milliseconds.
     public var vibration: [Int]?
-    /// Which way the text runs.
+    /// The direction of the text.
     public var direction: Direction?
     /// Whether it stays until the user does something, in browsers.
     public var requiresInteraction: Bool?

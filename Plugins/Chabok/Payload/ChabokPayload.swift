@@ -1,13 +1,13 @@
 import ChaparCore
 
-/// A notification in Chabok's words: the body of a send but for its audience.
+/// A notification in Chabok's words: the body of a send except its audience.
 ///
 /// Made once for each language of a message, and shared by its recipients. It knows no recipient, and
 /// sends nothing.
 struct ChabokPayload: Sendable {
-    /// The longest that a message waits for its user.
+    /// The longest time, in seconds, that a message waits for its user.
     static let longestTimeToLive: Int64 = 30 * 86_400
-    /// Chabok takes no message without a text; a silent one shows none of it.
+    /// The text of a silent message: Chabok takes no message without one, and does not show it.
     static let silentContent = "."
     /// The keys that overrides may set, by mechanism; the audience is Chapar's to set.
     static let keys: [ChabokOptions.Mechanism: Set<String>] = [
@@ -72,7 +72,7 @@ struct ChabokPayload: Sendable {
         if way == .smart, members["fallback"] == nil { members["fallback"] = options.fallback?.json }
     }
 
-    /// The whole body for an audience.
+    /// Returns the whole body for an audience.
     func body(_ audience: JSONObject, channel: String? = nil, clientID: String? = nil) -> JSONObject {
         var body = audience
         if let channel { body["channel"] = .string(channel) }
@@ -103,7 +103,7 @@ struct ChabokPayload: Sendable {
         overrides(notification)["mechanism"]?.stringValue.flatMap(ChabokOptions.Mechanism.init) ?? options.mechanism
     }
 
-    /// The object `notification`; empty when there is nothing to say but one text.
+    /// Returns the object `notification`; empty when the notification is a single text.
     private static func shown(
         _ notification: PushNotification,
         title: String?,
@@ -143,7 +143,7 @@ struct ChabokPayload: Sendable {
         return shown
     }
 
-    /// The kind of a picture or film by its address's ending; nil where it does not tell.
+    /// Returns the kind of a picture or film by the ending of its address; nil for an unknown ending.
     private static func mediaType(_ address: String) -> String? {
         let path = address.prefix { $0 != "?" && $0 != "#" }
         return switch path.split(separator: ".").last?.lowercased() {

@@ -1,4 +1,4 @@
-/// Decides whether the arrival of a notification in an app is a click, and who is to navigate.
+/// Decides whether the arrival of a notification in an app is a click, and which callback navigates.
 ///
 /// Up to iOS 9 a Chabok message arrives as a local notification and a push as a remote one, through different
 /// callbacks; from iOS 10 on only the response to a notification is a click.
@@ -31,13 +31,13 @@ public enum ChabokClickClassifier {
     public struct Verdict: Sendable, Hashable {
         /// Whether the user clicked.
         public var isClick: Bool
-        /// Whether this is the place to open a screen.
+        /// Whether this callback opens the screen.
         public var navigateHere: Bool
         /// Whether the same notification comes once more, through another callback.
         public var willArriveAgain: Bool
     }
 
-    /// Decides.
+    /// Returns the meaning of an arrival.
     public static func classify(_ origin: Origin, osMajor: Int, appState: AppState) -> Verdict {
         if origin == .response { return Verdict(isClick: true, navigateHere: true, willArriveAgain: false) }
         guard osMajor < 10 else { return Verdict(isClick: false, navigateHere: false, willArriveAgain: false) }

@@ -1,9 +1,9 @@
 import Foundation
 public import ChaparCore
 
-/// Clicks as a gateway takes them from apps and their servers.
+/// Clicks that apps and their servers report to a gateway.
 extension ChabokTracker: ClickReader {
-    /// Reads a click, tells the event stream, and tells Chabok where the options say so.
+    /// Reads a click, sends it to the event stream, and passes it on to Chabok if the options say so.
     ///
     /// `context` may hold `origin` (`local`, `remote`, `launch_local`, `launch_remote`, `response`), `os_major` and
     /// `app_state` (`foreground`, `background`, `terminated`): then the finding says whether the arrival is a click and
@@ -44,7 +44,7 @@ extension ChabokTracker: ClickReader {
         return taken
     }
 
-    /// Returns the meaning of the arrival when the app says how it came; nil when it does not.
+    /// Returns the meaning of the arrival when the app names the callback; nil when it does not.
     private static func verdict(_ context: JSONObject) throws(PushError) -> ChabokClickClassifier.Verdict? {
         guard !context.isEmpty else { return nil }
         func wrong(_ detail: String) -> PushError { PushError(.invalidRequest, detail, reason: "bad_context") }
@@ -120,7 +120,7 @@ extension ChabokNotification {
 }
 
 extension Optional where Wrapped: Sendable {
-    /// Does as `map`, for an asynchronous body.
+    /// Maps the value as `map` does, with an asynchronous body.
     fileprivate func asyncMap<Value>(
         _ body: (Wrapped) async throws(PushError) -> Value
     ) async throws(PushError) -> Value? {

@@ -46,12 +46,11 @@ public struct ChabokDisplayPlan: Sendable, Hashable {
     }
 }
 
-/// Decides what is shown of a message; an override replaces the client's own rules entirely.
+/// Decides which parts of a message are shown; an override replaces all of the client's own rules.
 ///
-/// Once an override is there, nil from it means that nothing is shown, as with the delegate method of the client
-/// library.
+/// If an override returns nil, nothing is shown, as with the delegate method of the client library.
 public struct ChabokDisplayPolicy: Sendable {
-    /// The state of the client that decides with.
+    /// The state of the client that the decision depends on.
     public struct Client: Sendable {
         /// Whether the client is set to show nothing.
         public var isSilent = false
@@ -66,7 +65,7 @@ public struct ChabokDisplayPolicy: Sendable {
         public init(now: Date) { self.now = now }
     }
 
-    /// How the app sets its clients up; see ``ChabokOptions/display``.
+    /// The settings of the app's clients; see ``ChabokOptions/display``.
     public struct Settings: Sendable, Hashable {
         /// Whether its clients are set to show nothing.
         public var isSilent: Bool

@@ -1,29 +1,29 @@
 public import Foundation
 public import ChaparCore
 
-/// Messages to any audience, what became of them, and the panel's reports.
+/// Messages to any audience, their states, and the panel's reports.
 ///
 /// The gateway uses it as the backend's tracker and recaller; code also sends with it to audiences that a notification
-/// cannot name. It keeps nothing: what it answers is what Chabok says now.
+/// cannot name. It stores nothing: every answer is Chabok's present one.
 public struct ChabokMessages: MessageTracker, MessageRecaller {
     /// The ids and the device count of messages that Chabok took.
     public struct Sent: Sendable, Hashable {
         /// The ids of the messages; none where Chabok gave none.
         public var ids: [String]
-        /// Devices that were addressed, not users and not deliveries; nil where Chabok does not tell.
+        /// The number of devices that were addressed, not of users or deliveries; nil where Chabok does not report it.
         public var devices: Int?
     }
 
     /// How a message fares.
     public struct Status: Sendable, Hashable {
-        /// Where it stands.
+        /// The state of the message.
         @nonexhaustive
         public enum State: Sendable, Hashable {
             /// It waits for its user.
             case queued
             /// It reached a device.
             case delivered
-            /// It was wiped away.
+            /// It was dismissed.
             case dismissed
             /// It was read.
             case opened
@@ -31,19 +31,19 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
             case expired
         }
 
-        /// Where it stands.
+        /// The state of the message.
         public var state: State
-        /// Who or what confirmed the delivery, as far as that can be read.
+        /// The users or devices that confirmed the delivery, as far as they can be read.
         public var delivered: [String]
-        /// Who or what has seen it.
+        /// The users or devices that have seen it.
         public var seen: [String]
-        /// Who or what has dismissed it.
+        /// The users or devices that have dismissed it.
         public var dismissed: [String]
     }
 
     /// A device that lost the app.
     public struct Uninstall: Sendable, Hashable {
-        /// When it was noticed.
+        /// The time at which Chabok noticed it.
         public var at: Date?
         /// The installation.
         public var installation: String
@@ -66,7 +66,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     ///   - allowsBroadcast: Must be true for ``ChabokAudience/everyone`` and a channel that reaches every user, unless
     ///     the options allow it.
     /// - Returns: The messages that Chabok took; a count of 0 means that no user matched.
-    /// - Throws: Why nothing was taken, or `PushError.Code.unknownOutcome`.
+    /// - Throws: When Chabok accepted nothing, or `PushError.Code.unknownOutcome`.
     public func send(
         _ notification: PushNotification,
         to audience: ChabokAudience,
@@ -119,7 +119,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         }
     }
 
-    /// Sends a notification alone to one user, in the call that takes nothing else: no data, no time to live.
+    /// Sends a notification to one user, in a call that takes neither data nor a time to live.
     public func notify(_ notification: PushNotification, user: String) async throws(PushError) -> Sent {
         if let problem = ChabokUserID.problem(user, minimum: client.options.minimumUserIDLength) {
             throw PushError(.invalidRequest, problem, reason: "bad_user")
@@ -168,22 +168,22 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         }
     }
 
-    /// Asks apps to remove notifications, by a convention of our own that the apps must support and Chabok does not
-    /// know.
+    /// Asks apps to remove notifications, by a convention of Chapar's that the apps must support; Chabok does not know
+    /// it.
     ///
     /// - Parameters:
     ///   - ids: The messages; nil for all.
-    ///   - user: Whose devices.
-    /// - Returns: The request that Chabok took, which says nothing of its completion.
-    /// - Throws: Why nothing was taken.
+    ///   - user: The user whose devices are asked.
+    /// - Returns: The request that Chabok accepted; the apps may not have removed anything yet.
+    /// - Throws: When Chabok accepted nothing.
     public func requestCancellation(of ids: [String]?, at user: String) async throws(PushError) -> Sent {
         var data: JSONObject = ["gw_op": ids == nil ? "cancelAll" : "cancel"]
         if let ids { data["ids"] = .array(ids.map { .string($0) }) }
         return try await send(PushNotification(data: data, isSilent: true), to: .user(user), mechanism: .message)
     }
 
-    /// Asks the apps of a user to take notifications away (``requestCancellation(of:at:)``); false when Chabok says
-    /// that it addressed no device.
+    /// Asks the apps of a user to remove notifications (``requestCancellation(of:at:)``); returns false when Chabok
+    /// addressed no device.
     public func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool {
         try await requestCancellation(of: ids, at: user).devices != 0
     }
@@ -203,7 +203,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
 
     // MARK: Looking
 
-    /// How a message fares; nil when Chabok does not know it.
+    /// Returns the state of a message; nil when Chabok does not know the message.
     public func status(of id: String) async throws(PushError) -> Status? {
         let answer = try await client.call("GET", ChabokClient.path("messages", "fetchById", id), accepting: [404])
         guard answer.status != 404 else { return nil }
@@ -213,7 +213,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         return Status(json, now: client.time.now)
     }
 
-    /// Where a message stands.
+    /// Returns the state of a message.
     public func state(of platformID: String) async throws(PushError) -> DeliveryState? {
         switch try await status(of: platformID)?.state {
         case nil: nil
@@ -227,15 +227,15 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
     /// The most rows of a report that are read, so that a report without an end does not fill the memory.
     static let mostUninstalls = 100_000
 
-    /// The devices that lost the app in a span of time, all pages of the report; at most 100,000.
+    /// Returns the devices that lost the app in a span of time, all pages of the report; at most 100,000.
     ///
     /// - Parameters:
     ///   - from: The start.
     ///   - to: The end; not before the start.
-    ///   - churnOnly: Only users without another active device.
-    ///   - page: How many come with each call.
+    ///   - churnOnly: Whether only users without another active device are listed.
+    ///   - page: The number of rows of each call.
     /// - Returns: The devices, in the report's order.
-    /// - Throws: When a page could not be had, or there are too many.
+    /// - Throws: When a page cannot be read, or there are too many rows.
     public func uninstalls(
         from: Date,
         to: Date,
@@ -279,7 +279,7 @@ public struct ChabokMessages: MessageTracker, MessageRecaller {
         try await result(ChabokClient.path("verification", "requestCode", user), isRepeatable: false)
     }
 
-    /// Whether the code is the one that the user was sent.
+    /// Returns whether the code is the one that was sent to the user.
     public func verify(_ code: String, of user: String) async throws(PushError) -> Bool {
         try await result(ChabokClient.path("verification", "verifyCode", user, code), isRepeatable: false)
     }

@@ -2,14 +2,14 @@ public import ChaparCore
 
 /// Reads the payload of a clicked notification.
 ///
-/// A pure function of the payload; nothing in a payload can make it fail.
+/// A pure function of the payload, which never fails.
 public enum ChabokPayloadParser {
     /// Reads a payload.
     ///
     /// - Parameters:
     ///   - userInfo: The payload as the app received it.
     ///   - actionIdentifier: The platform's identifier of what was tapped; nil for a report of display.
-    ///   - isTolerant: Whether data that is JSON written as a text is read.
+    ///   - isTolerant: Whether data may also be a text that holds JSON.
     /// - Returns: The notification, read.
     public static func parse(
         _ userInfo: JSONObject,
@@ -19,7 +19,7 @@ public enum ChabokPayloadParser {
         parse(userInfo, action: .init(identifier: actionIdentifier), isTolerant: isTolerant)
     }
 
-    /// Reads a payload with an action that is known already.
+    /// Reads a payload with a given action.
     public static func parse(
         _ userInfo: JSONObject,
         action: ChabokNotification.Action,
@@ -56,7 +56,7 @@ public enum ChabokPayloadParser {
         )
     }
 
-    /// The data, which must be an object; in tolerant mode a text that holds one is read.
+    /// Returns the data, which must be an object; in tolerant mode a text that holds an object is read too.
     private static func object(_ value: JSONValue?, _ isTolerant: Bool) -> JSONValue? {
         switch value {
         case .object?: return value
@@ -72,7 +72,7 @@ public enum ChabokPayloadParser {
         data?["content"] != nil && ["id", "channel", "createdAt", "publishId"].contains { data?[$0] != nil }
     }
 
-    /// The button's address, else the notification's; the place that fits the kind is looked at first.
+    /// Returns the address of the button, else that of the notification; the place that fits the source is read first.
     private static func url(
         _ userInfo: JSONObject,
         _ message: JSONObject?,
@@ -93,7 +93,7 @@ public enum ChabokPayloadParser {
         return nil
     }
 
-    /// The first that is a text or a number.
+    /// Returns the first value that is a text or a number.
     private static func first(_ values: JSONValue?...) -> String? {
         for value in values { if let text = ChabokAnswer.text(value) { return text } }
         return nil

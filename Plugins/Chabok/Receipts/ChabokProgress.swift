@@ -1,4 +1,4 @@
-/// Where one message to one device stands, in Chabok's words; reports move it forward and never back.
+/// The state of one message to one device, in Chabok's words; reports move it forward and never back.
 ///
 /// For programs that follow messages without a gateway, whose own states are fewer.
 public struct ChabokProgress: Sendable, Hashable {
@@ -15,7 +15,7 @@ public struct ChabokProgress: Sendable, Hashable {
         case delivered
         /// It was shown.
         case shown
-        /// The user wiped it away; an inbox may still open it.
+        /// The user dismissed it; it may still be opened in an inbox.
         case dismissed
         /// The user opened it.
         case opened
@@ -26,14 +26,14 @@ public struct ChabokProgress: Sendable, Hashable {
         /// It will not be delivered.
         case failed
 
-        /// By how far it got.
+        /// Orders states by their progress.
         public static func < (left: State, right: State) -> Bool { left.rawValue < right.rawValue }
 
-        /// Whether nothing follows.
+        /// Whether no other state follows.
         public var isFinal: Bool { self >= .opened }
     }
 
-    /// Where it stands.
+    /// The state of the message.
     public private(set) var state = State.accepted
     /// Whether it went to connected users only: nothing is ever reported of it.
     public let isLive: Bool
@@ -41,7 +41,7 @@ public struct ChabokProgress: Sendable, Hashable {
     /// Makes a message that was just accepted.
     public init(isLive: Bool = false) { self.isLive = isLive }
 
-    /// Takes a report; false when it changes nothing: it is old, or cannot be.
+    /// Applies a report; returns false when it changes nothing, since it is old or impossible.
     public mutating func move(to new: State) -> Bool {
         guard !isLive, new != state, isAllowed(new) else { return false }
         state = new

@@ -3,9 +3,9 @@ public import ChaparCore
 
 /// Reads the webhooks that a Chabok panel can be set up to send.
 ///
-/// Their payload is documented nowhere: ids, times and kinds are taken from whichever of the usual members holds them,
-/// and unknown kinds are kept. The credential is a shared secret: the last step of the address, since a panel can be
-/// given nothing else, or the field `x-webhook-secret`, or a bearer.
+/// Their payload is not documented. So ids, times and kinds are read from any of the usual members, and unknown kinds
+/// are kept. The credential is a shared secret: the last step of the address, since a panel takes an address only, or
+/// the field `x-webhook-secret`, or a bearer.
 public struct ChabokReceipts: ReceiptReader {
     /// The most reports that are read in one callback.
     static let limit = 1000
@@ -18,10 +18,10 @@ public struct ChabokReceipts: ReceiptReader {
         self.events = events
     }
 
-    /// An empty object.
+    /// The acknowledgement, an empty object.
     public var acknowledgement: [UInt8] { Array("{}".utf8) }
 
-    /// Checks the secret, which stands in the head; true unless it throws.
+    /// Checks the secret, which is in the head; returns true or throws.
     public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
         try check(callback)
         return true
@@ -39,7 +39,7 @@ public struct ChabokReceipts: ReceiptReader {
         }
     }
 
-    /// The receipts of a callback; everything in it goes to the event stream as well.
+    /// Returns the receipts of a callback, and sends every report in it to the event stream.
     public func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
         try check(callback)
         guard let body = try? JSONValue(parsing: callback.body) else { throw .malformed("the body is not JSON") }
@@ -50,7 +50,7 @@ public struct ChabokReceipts: ReceiptReader {
         for report in reports {
             events.send(.reported(report))
             guard case .delivered = report.kind else { continue }
-            // The gateway has the receipt of the delivery; this event is for readers of the stream.
+            // The gateway gets the receipt of the delivery, so this event is for the reader of the stream only.
             let message = ChabokPayloadParser.parse(report.raw, action: .shown, isTolerant: true)
             events.send(.messageReceived(message), isAnnounced: false)
         }
@@ -77,7 +77,7 @@ public struct ChabokReceipts: ReceiptReader {
         )
     }
 
-    /// Compares in constant time, so that the duration does not show where the difference is.
+    /// Compares in constant time, so that the duration does not reveal the place of a difference.
     private static func isEqual(_ left: [UInt8], _ right: [UInt8]) -> Bool {
         var difference = left.count ^ right.count
         for place in 0..<max(left.count, right.count) {
@@ -88,7 +88,7 @@ public struct ChabokReceipts: ReceiptReader {
 }
 
 extension ChabokReport {
-    /// Returns the receipt for a delivery; nil when the report is about none.
+    /// Returns the receipt for a delivery; nil when the report names no message.
     func receipt(receivedAt: Date) -> DeliveryReceipt? {
         guard let messageID else { return nil }
         let error = (raw["error"] ?? raw["reason"])?.stringValue

@@ -3,17 +3,19 @@ public import ChaparCore
 
 /// Behaviour of users, and what devices did with messages.
 ///
-/// None of these calls is repeated when its answer was lost: each would count twice.
+/// None of these calls is repeated when its answer was lost, since a repeat would count twice.
 public struct ChabokTracker: EventReporter {
-    /// One thing that a user did.
+    /// One event of a user's behaviour.
     public struct Behaviour: Sendable, Hashable {
-        /// Who did it.
+        /// The user or the installation.
         public var owner: ChabokUsers.Owner
-        /// Its name; at most 300 different ones, beyond which Chabok drops data without a word.
+        /// Its name.
+        ///
+        /// There may be at most 300 different names; beyond that Chabok drops data without an error.
         public var name: String
-        /// When; nil is when Chabok hears of it.
+        /// The time of the event; nil stands for the time at which Chabok gets it.
         public var at: Date?
-        /// The rest: values as of attributes.
+        /// Further values, of the types that attributes may have.
         public var data: JSONObject
 
         /// Makes a behaviour.
@@ -27,7 +29,7 @@ public struct ChabokTracker: EventReporter {
 
     /// The result of reporting many behaviours.
     public struct BulkResult: Sendable {
-        /// How many Chabok took.
+        /// The number of events that Chabok accepted.
         public var accepted: Int
         /// The ranges that were refused or are unknown, with the reason.
         public var failures: [(range: Range<Int>, error: PushError)]
@@ -43,12 +45,12 @@ public struct ChabokTracker: EventReporter {
 
     // MARK: Behaviour
 
-    /// Tells of one behaviour.
+    /// Reports one behaviour.
     public func track(_ behaviour: Behaviour) async throws(PushError) {
         _ = try await post("track", .object(try json(behaviour)))
     }
 
-    /// Tells of many, in requests of at most ``bulkLimit``; one that fails does not stop the others.
+    /// Reports many behaviours, in requests of at most ``bulkLimit``; a request that fails does not stop the others.
     public func track(_ behaviours: [Behaviour]) async throws(PushError) -> BulkResult {
         var bodies: [JSONValue] = []
         for behaviour in behaviours { bodies.append(.object(try json(behaviour))) }
@@ -67,7 +69,7 @@ public struct ChabokTracker: EventReporter {
         return result
     }
 
-    /// Tells of a named event that earned something.
+    /// Reports a behaviour with a revenue.
     public func trackPurchase(_ behaviour: Behaviour, revenue: Double, currency: String? = nil) async throws(PushError)
     {
         var body = try json(behaviour)
@@ -75,7 +77,7 @@ public struct ChabokTracker: EventReporter {
         _ = try await post("trackPurchase", .object(body))
     }
 
-    /// Tells of earnings; Chabok names the event `Purchase`.
+    /// Reports a revenue; Chabok names the event `Purchase`.
     public func trackRevenue(
         _ revenue: Double,
         currency: String? = nil,
@@ -118,7 +120,7 @@ public struct ChabokTracker: EventReporter {
 
     // MARK: Reports of devices
 
-    /// Takes a notification that an app tells of, to the event stream and, where the options say so, to Chabok.
+    /// Passes a notification that an app reports to the event stream and, if the options say so, to Chabok.
     ///
     /// - Parameters:
     ///   - userInfo: The payload as the app received it.
@@ -151,7 +153,7 @@ public struct ChabokTracker: EventReporter {
         return notification
     }
 
-    /// Tells Chabok what became of a message on a device.
+    /// Reports to Chabok the action on a message on a device.
     public func report(
         _ action: ChabokNotification.Action,
         messageID: String,
@@ -176,7 +178,7 @@ public struct ChabokTracker: EventReporter {
         _ = try await post("events", .object(body))
     }
 
-    /// The id in a payload of Chabok's; nil when it is not Chabok's.
+    /// Returns the message's id in a payload of Chabok's; nil for any other payload.
     public func platformID(in payload: JSONObject) throws(PushError) -> String? {
         let read = ChabokPayloadParser.parse(payload)
         guard read.source == .chabokMessage || read.isLocalOverride || payload["messageId"] != nil else { return nil }
@@ -186,12 +188,12 @@ public struct ChabokTracker: EventReporter {
         return id
     }
 
-    /// Reports an event of a registered device: what reached it counts as shown.
+    /// Reports an event of a registered device; a delivery counts as shown.
     public func report(_ event: PushEvent, platformID: String, device: DeviceRecord) async throws(PushError) {
         try await report(event, platformID, device, at: client.time.now)
     }
 
-    /// Reports an event as of when it happened.
+    /// Reports an event with the time at which it happened.
     public func report(
         _ event: PushEvent,
         platformID: String,

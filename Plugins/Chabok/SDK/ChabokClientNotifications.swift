@@ -2,15 +2,15 @@ public import Foundation
 public import ChaparChabok
 internal import ChaparCore
 
-// The names under which the vendor's client library posts what happens, as an app's observers know them.
+// The names of the notifications that the vendor's client library posts.
 
-/// Registering the app or its user failed; `error` holds why.
+/// Registering the app or its user failed; `error` holds the reason.
 public let kPushClientDidFailRegisterUserNotification = Notification.Name("PushClientDidFailRegisterUserNotification")
 /// A message arrived; `message` holds it, as a ``ChaparChabok/ChabokNotification``.
 public let kPushClientDidReceivedMessageNotification = Notification.Name("PushClientDidReceivedMessageNotification")
 /// A device is registered; `isRegistered` is true, `userId` is its user.
 public let kPushClientDidRegisterUserNotification = Notification.Name("PushClientDidRegisterUserNotification")
-/// The link changed; the backend tells where it stands (``ChaparChabok/ChabokBackend/connectionState``).
+/// The link changed; ``ChaparChabok/ChabokBackend/connectionState`` is its state.
 public let kPushClientDidChangeServerConnectionStateNotification = Notification.Name(
     "PushClientDidChangeServerConnectionStateNotification"
 )
@@ -20,7 +20,7 @@ public let kPushClientDidChangeServerReachabilityNotification = Notification.Nam
 )
 
 extension ChabokEvent {
-    /// The notification that the client library posts for it; nil for kinds that the clients do not post.
+    /// The notification that the client library posts for it; nil for kinds that it does not post.
     public var clientNotification: Notification? {
         clientName.map { Notification(name: Notification.Name($0), userInfo: clientInfo) }
     }
@@ -45,10 +45,9 @@ extension ChabokEvent {
 }
 
 extension ChabokEventStream {
-    /// Posts each event as the client library does, for observers; returns when the backend is shut down or the task
-    /// cancelled.
+    /// Posts each event as the client library does; returns when the backend is shut down or the task is cancelled.
     ///
-    /// It is the stream's one reader.
+    /// It is the only reader of the stream.
     public func post(to center: NotificationCenter = .default) async {
         for await event in events {
             if let notification = event.clientNotification { center.post(notification) }

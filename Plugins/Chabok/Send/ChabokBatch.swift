@@ -7,19 +7,19 @@ struct ChabokSlot: Hashable, Sendable {
     var messageID: MessageID
 }
 
-/// One call, and which recipients its answer is for.
+/// One call, with the recipients that its answer is for.
 struct ChabokBatchRequest: Sendable {
     var path: String
     var body: JSONValue
-    /// One element for each message of the call: an array of bodies has several, anything else has one.
+    /// The recipients of each message of the call: an array of bodies has several messages, any other call has one.
     var members: [[ChabokSlot]]
-    /// Whether an audience answers for itself, whose size only Chabok knows.
+    /// Whether the call is for an audience whose size only Chabok knows.
     var isForAudience = false
 
     var slots: [ChabokSlot] { members.flatMap(\.self) }
 }
 
-/// Who is addressed by one recipient, after devices were looked up.
+/// The target of one recipient, after devices were looked up.
 enum ChabokTarget: Sendable {
     case user(String)
     /// A device, as its private channel.
@@ -30,11 +30,13 @@ enum ChabokTarget: Sendable {
     case refused(Refusal)
 }
 
-/// Puts the recipients of a send into as few calls as Chabok's forms allow.
+/// Puts the recipients of a send into as few calls as Chabok's API allows.
 ///
 /// Users with the same body share a call of up to ``chunk``; single users with different bodies share an array.
 struct ChabokBatch {
-    /// The most users of one call; Chabok documents no limit, and this is ours.
+    /// The most users of one call.
+    ///
+    /// Chabok documents no limit; this one is Chapar's.
     static let chunk = 500
     /// The most bodies in one array.
     static let arrayLimit = 100
@@ -45,13 +47,13 @@ struct ChabokBatch {
     private var bodies: [Key: JSONObject] = [:]
     private var seen: [Key: [String: Int]] = [:]
 
-    /// Stands for a body to users that is written the same for all of them.
+    /// The key of a body that is the same for several users.
     struct Key: Hashable, Sendable {
         fileprivate let path: String
         fileprivate let text: [UInt8]
     }
 
-    /// A message with what stands for it, made once for all recipients of a request and language.
+    /// A message with its key, made once for all recipients of a request with the same language.
     struct Draft: Sendable {
         fileprivate let message: ChabokPayload
         fileprivate let key: Key
@@ -171,7 +173,7 @@ struct ChabokBatch {
 }
 
 extension ChabokPayload {
-    /// Leaves out what only Chabok messages have.
+    /// Removes the members that only Chabok messages have.
     mutating func dropMessageOnly() {
         for name in ["inApp", "silent", "alertText", "channel"] { remove(name) }
     }

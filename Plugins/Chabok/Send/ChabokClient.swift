@@ -2,11 +2,11 @@ import Foundation
 import ChaparCore
 import Synchronization
 
-/// Calls to Chabok's API: paths, access token, pace, link state, and repeats of what may be repeated.
+/// Calls to Chabok's API: paths, access token, rate, link state, and repeats where they are safe.
 ///
 /// All other types of the plugin call through it.
 final class ChabokClient: Sendable {
-    /// The longest pause between two tries; a longer pause that the platform asks for is left to the caller.
+    /// The longest pause between two attempts; a longer pause that the platform asks for is left to the caller.
     static let longestPause = Duration.seconds(20)
 
     let options: ChabokOptions
@@ -82,16 +82,17 @@ final class ChabokClient: Sendable {
         return .success(read)
     }
 
-    /// Makes a call that is no send, and repeats it where that is safe and makes sense.
+    /// Makes a call that is no send, and repeats it where that is safe and may help.
     ///
     /// - Parameters:
     ///   - method: `GET`, `POST`, `PUT` or `DELETE`.
     ///   - path: The path under the base address.
     ///   - body: The body; nil for none.
-    ///   - isRepeatable: Whether doing it twice does no harm; if not, only what surely was not done is repeated.
+    ///   - isRepeatable: Whether a second execution does no harm; if it does, only a call that Chabok surely did not
+    ///     execute is repeated.
     ///   - accepted: Statuses beyond 2xx that the caller reads itself.
     /// - Returns: The answer: a success, or one of the accepted statuses.
-    /// - Throws: What the caller can do next.
+    /// - Throws: The error of the last attempt.
     func call(
         _ method: String,
         _ path: String,
@@ -124,7 +125,7 @@ final class ChabokClient: Sendable {
         }
     }
 
-    /// A path of segments, each percent-encoded as one: user ids and tags can hold any text.
+    /// Returns a path of segments, each percent-encoded as one: user ids and tags can hold any text.
     static func path(_ segments: String...) throws(PushError) -> String { try FormEncoding.path(segments) }
 
     func shutdown(grace: Duration) async {
@@ -133,7 +134,8 @@ final class ChabokClient: Sendable {
         monitor.ended()
     }
 
-    /// Returns half a second, doubled with each try up to 20 s, of which a random share of at least half.
+    /// Returns a random pause between half and the whole of a span that doubles with each attempt, from half a second
+    /// to 20 s.
     private static func backoff(_ attempt: Int) -> Duration {
         let full = min(longestPause, .milliseconds(500) * (1 << min(attempt - 1, 10)))
         return .seconds(clamping: full.inSeconds * Double.random(in: 0.5...1))

@@ -1,13 +1,13 @@
 import ChaparCore
 import Synchronization
 
-/// The state machine of the link: a value that is told what happened and says what changed.
+/// The state machine of the link: a value whose methods take an event of the transport and return the changes.
 struct ChabokConnectionMachine: Sendable {
     /// The number of failures in a row that count as a lost connection.
     static let failureThreshold = 3
 
     private(set) var state = ChabokConnectionState.connectingStart
-    /// Nil before anything is known.
+    /// Whether Chabok can be reached; nil before the first result.
     private(set) var isReachable: Bool?
     private var failures = 0
 
@@ -40,7 +40,7 @@ struct ChabokConnectionMachine: Sendable {
     }
 }
 
-/// The link of one backend: tells its changes to the event stream.
+/// The link of one backend, whose changes go to the event stream.
 final class ChabokConnectionMonitor: Sendable {
     private let machine = Mutex(ChabokConnectionMachine())
     private let events: ChabokEventStream

@@ -5,9 +5,9 @@ internal import ChaparSimulator
 ///
 /// | call | does |
 /// | --- | --- |
-/// | `GET /` | says where both worlds listen |
-/// | `GET /messages` | the messages of both worlds |
-/// | `GET /installations` | the installations of both worlds |
+/// | `GET /` | says where both states listen |
+/// | `GET /messages` | the messages of both states |
+/// | `GET /installations` | the installations of both states |
 /// | `GET /counters` | what happened |
 /// | `POST /shape` | `{"shape": "count" \| "id_and_count" \| "array" \| "ids"}`: how sends are answered |
 /// | and | those of ``HostControl`` |

@@ -12,9 +12,9 @@ enum FCMRejections {
     enum Consequence: Sendable, Hashable {
         /// The token is dead. Unless that is certain, the other backends of the service are tried first.
         case invalidToken(isCertain: Bool)
-        /// The token is dead where Google blames it, else the message stays wrong.
+        /// The token is dead where Google blames it, else the message is refused for good.
         case argument
-        /// The message stays wrong.
+        /// The message is refused for good.
         case drop
         /// A key in the Firebase console is wrong, which stops the devices of one platform.
         case thirdParty
@@ -34,7 +34,7 @@ enum FCMRejections {
         case foreign
     }
 
-    /// A row of the table; without a sentence the fix follows from what Google complains about.
+    /// A row of the table; without a sentence the fix follows from Google's reason.
     struct Rule: Sendable, Hashable {
         let consequence: Consequence
         let detail: String?
@@ -75,7 +75,7 @@ enum FCMRejections {
         .within(500...Int.max, means: Rule(.retry, "FCM answered {status}.")), .others(means: Rule(.foreign)),
     ]
 
-    /// `ErrorInfo.reason`, or `error.status`: what an operator can do about a refusal of the whole project.
+    /// The fix for an operator after a refusal of the whole project, by `ErrorInfo.reason` or `error.status`.
     private static let accountReasons: [String: String] = [
         "SERVICE_DISABLED": "Enable the Firebase Cloud Messaging API in the Google Cloud console.",
         "ACCESS_TOKEN_SCOPE_INSUFFICIENT":
@@ -103,7 +103,7 @@ enum FCMRejections {
 
     /// The limit on the retries after an error without a name, which may never end.
     static let unspecifiedLimit = Refusal.RetryLimit(attempts: 3, span: .seconds(3600))
-    /// How long a part of a project pauses for a key that is broken, before the next message tries again.
+    /// The pause of a part of a project after a refusal for a broken key, before the next message is tried.
     static let partPause = Duration.seconds(60)
     /// Google's first delay after a server error; shorter ones may get a sender blocked.
     private static let firstDelay = Duration.seconds(10)
@@ -117,7 +117,7 @@ enum FCMRejections {
         return statuses[status] ?? Rule(.foreign)
     }
 
-    /// Returns what an operator can do about a refusal that concerns the whole project.
+    /// Returns the fix for an operator after a refusal that concerns the whole project.
     static func accountDetail(_ reason: String?, status: Int) -> String {
         if let reason, let detail = accountReasons[reason] { return detail }
         return (accountStatuses[status] ?? "").filled("status", "\(status)").filled("reason", reason ?? "")
@@ -127,7 +127,7 @@ enum FCMRejections {
 extension FCMRejections {
     /// The properties of a request that decide what an answer to it means.
     struct Context: Sendable {
-        /// When the send began: FCM gives no time for a dead token.
+        /// The start of the send, from which a token counts as dead: FCM gives no time.
         var started: Date
         /// The kind of target that it was addressed to.
         var target: FCMTarget.Class
@@ -138,9 +138,10 @@ extension FCMRejections {
     /// The decision about an answer that is not a success.
     enum Verdict {
         case final(DeliveryOutcome)
-        /// The access token was refused: send it once more with a fresh one; the outcome if that is not possible.
+        /// The access token was refused: send the message once more with a fresh one; the value is the outcome if that
+        /// is not possible.
         case replay(otherwise: DeliveryOutcome)
-        /// One part of the project must pause, the rest goes on.
+        /// One part of the project must pause; the others continue.
         case hold(FCMTarget.Part, Duration, DeliveryOutcome)
     }
 

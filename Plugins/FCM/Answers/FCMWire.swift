@@ -18,12 +18,13 @@ enum FCMErrorCode {
     ]
 }
 
-/// An error answer of FCM: `google.rpc.Status` with its details, read as defensively as a network with middleboxes asks
-/// for.
+/// An error answer of FCM: `google.rpc.Status` with its details.
+///
+/// It may come from a proxy on the way, so reading never fails.
 struct FCMAnswer {
     /// `error.status`, such as `NOT_FOUND`.
     private(set) var status: String?
-    /// `FcmError.errorCode`: the one that decides.
+    /// `FcmError.errorCode`, which decides first.
     private(set) var errorCode: String?
     /// `ErrorInfo.reason`: faults of the credential and of the project.
     private(set) var infoReason: String?
@@ -33,7 +34,9 @@ struct FCMAnswer {
     private(set) var violatedFields: [String] = []
     /// The texts of `QuotaFailure`, in lower case, with the message.
     private(set) var quotaText = ""
-    /// `error.message`: decides only where the table says so; never shown, since it may hold a token.
+    /// `error.message`, which decides only where the table says so.
+    ///
+    /// It is never shown, since it may hold a token.
     private(set) var message = ""
     /// Whether the body is not Google's: a page of some device on the way.
     private(set) var isForeign = false
@@ -75,15 +78,15 @@ struct FCMAnswer {
 
 /// The body of a success: `{"name": "projects/p/messages/0:1767225600123456%abc"}`.
 ///
-/// Read once for each message that FCM took, so the form that Google writes has a path of its own; every other form
-/// goes through the JSON scanner, with the same result.
+/// It is read for each accepted message, so Google's usual form has a fast path; every other form goes through the JSON
+/// scanner, with the same result.
 enum FCMMessageName {
-    /// The part after `messages/`; nil when the body is not such an answer.
+    /// Returns the part of the name after `messages/`; nil when the body is no such answer.
     static func id(in body: [UInt8]) -> String? { plainID(in: body) ?? scannedID(in: body) }
 
     /// Reads the answer that Google gives: an object of one member whose value has no escapes.
     ///
-    /// Nil when it looks different.
+    /// Returns nil for any other form.
     private static func plainID(in body: [UInt8]) -> String? {
         body.withUnsafeBufferPointer { text in
             var index = 0

@@ -7,9 +7,9 @@ import Synchronization
 /// code.
 ///
 /// Tokens are replaced five minutes before their end, by one request in the background; a thousand refused messages
-/// cause one refresh. A token endpoint that is down stops nothing while the present token lives.
+/// cause one refresh. While the present token is valid, a token endpoint that is down stops no message.
 public final class FCMAuth: AuthStrategy {
-    /// Where tokens come from.
+    /// The source of tokens.
     @nonexhaustive
     public enum Source: Sendable {
         /// Signed assertions of a service account.
@@ -35,8 +35,9 @@ public final class FCMAuth: AuthStrategy {
     /// Makes a strategy; nothing is fetched before the first request.
     ///
     /// - Parameters:
-    ///   - source: Where tokens come from.
-    ///   - addresses: The only ones whose requests carry the token; nil is Google's own, for sending and for tokens.
+    ///   - source: The source of tokens.
+    ///   - addresses: The only addresses whose requests carry the token; nil stands for Google's own, for sending and
+    ///     for tokens.
     ///   - common: Trust, proxy and deadline of the requests to the token endpoint.
     ///   - context: Transport, clock, log.
     /// - Throws: When the trust or the proxy cannot work.
@@ -99,7 +100,7 @@ public final class FCMAuth: AuthStrategy {
         }
     }
 
-    /// The present token, for the addresses it is meant for.
+    /// Returns the present token; throws for an address that it must not be sent to.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard addresses.contains(destination) else {
             throw PushError(.unsupported, "Google's access token is not for \(destination)")
@@ -109,8 +110,8 @@ public final class FCMAuth: AuthStrategy {
         return AuthCredential(headers: [.init("authorization", value)], generation: entry.generation)
     }
 
-    /// Replaces a refused token, once for all messages that it was refused for; no other refusal is solved by another
-    /// token.
+    /// Replaces a refused token, once for all messages that were refused with it; after any other refusal a new token
+    /// would not help.
     public func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision {
         guard status == 401, reason != FCMErrorCode.thirdPartyAuth else {
             return .giveUp(FCMRejections.accountDetail(reason, status: status))
@@ -119,16 +120,16 @@ public final class FCMAuth: AuthStrategy {
         return .retry
     }
 
-    /// Whether the call goes where the token is meant for.
+    /// Whether the call goes to an address that may get the token.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
-    /// Why the last attempt to get a token failed; nil when it did not.
+    /// The error of the last attempt to get a token; nil when it succeeded.
     public var lastFailure: PushError? { trouble.last.withLock { $0 } }
 
-    /// How far this machine's clock is ahead of Google's, as the last answer of the token endpoint tells.
+    /// The time by which this machine's clock is ahead of Google's, by the last answer of the token endpoint.
     var clockOffset: Duration? { exchange?.clockOffset }
 
-    /// Ends the strategy: a refresh under way is waited for, at most as long as its own deadline.
+    /// Ends the strategy; waits for a refresh under way, at most until its deadline.
     public func shutdown(grace: Duration) async {
         await exchange?.shutdown(grace: grace)
         await cache.shutdown()

@@ -2,7 +2,7 @@ internal import CryptoExtras
 public import Foundation
 public import ChaparCore
 
-/// Why a Google credential cannot be used: which member of the file, what is wrong, how to mend it.
+/// The error for a Google credential that cannot be used: the member of the file, the problem and the fix.
 public struct GoogleCredentialMistake: Error, Sendable, Hashable, CustomStringConvertible {
     /// The member of the file, nil when the file as a whole is meant.
     public let field: String?
@@ -77,9 +77,10 @@ public struct GoogleServiceAccount: Sendable {
         privateKey = try Self.key(try file.text("private_key"))
     }
 
-    /// A signed assertion (RFC 7523) that is exchanged for an access token.
+    /// Returns a signed assertion (RFC 7523) that is exchanged for an access token.
     ///
-    /// Good for an hour, Google's most, from a few seconds ago, since Google refuses a time in its future.
+    /// It is valid for an hour, Google's maximum. It begins a few seconds ago, since Google refuses a time in its
+    /// future.
     func assertion(scope: String, now: Date) throws(PushError) -> String {
         let issued = Int64(clamping: now.timeIntervalSince1970 - 5)
         let header: JSONValue = ["alg": "RS256", "typ": "JWT", "kid": .string(keyID)]
@@ -112,7 +113,7 @@ public struct GoogleServiceAccount: Sendable {
     }
 }
 
-/// A person's own credential, as `gcloud auth application-default login` leaves it: for trying things out.
+/// A person's own credential, as `gcloud auth application-default login` writes it, for trials.
 public struct GoogleAuthorizedUser: Sendable {
     /// The client's id.
     public let clientID: String

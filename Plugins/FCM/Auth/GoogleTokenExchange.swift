@@ -2,11 +2,11 @@ internal import Foundation
 internal import ChaparCore
 internal import Synchronization
 
-/// Asks Google's token endpoint for access tokens, and says what its refusals mean.
+/// Requests access tokens from Google's token endpoint, and makes errors of its refusals.
 ///
 /// Source: RFC 6749 section 5.2, and Google, "Using OAuth 2.0 for server to server applications", read 2026-08.
 final class GoogleTokenExchange: Sendable {
-    /// The lifetime that is assumed of a token without `expires_in`.
+    /// The assumed lifetime of a token without `expires_in`.
     private static let assumedLifetime = Duration.seconds(300)
 
     private let uri: GoogleTokenURI
@@ -31,7 +31,7 @@ final class GoogleTokenExchange: Sendable {
         pool = try context.http.pool(configuration)
     }
 
-    /// How far this machine's clock is ahead of the endpoint's; nil before its first answer.
+    /// The time by which this machine's clock is ahead of the endpoint's; nil before its first answer.
     var clockOffset: Duration? { offset.withLock { $0 } }
 
     func token(_ form: [(name: String, value: String)]) async throws(PushError) -> AccessToken {

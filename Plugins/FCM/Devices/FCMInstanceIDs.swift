@@ -1,7 +1,7 @@
 internal import Foundation
 public import ChaparCore
 
-/// Google's Instance ID service: looks tokens up, joins them to topics and takes them off, makes FCM tokens of APNs
+/// Google's Instance ID service: looks tokens up, adds them to topics and removes them, and makes FCM tokens of APNs
 /// tokens.
 ///
 /// For code that manages tokens and topics; sending needs none of it. Source: Google, "Instance ID server reference",
@@ -25,12 +25,12 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
 
     /// Looks a token up; nil when Google does not know it.
     public func details(of token: DeviceToken) async throws(PushError) -> TokenDetails? {
-        // Servers resolve these as steps of the path, so they cannot be tokens.
+        // Servers resolve `.` and `..` as steps of the path, so they cannot be tokens.
         guard ![".", ".."].contains(Self.bare(token.value)) else { return nil }
         let path = "/iid/info/\(FormEncoding.encode(Self.bare(token.value), keeping: ":"))?details=true"
         let answer = try await answer("GET", path, body: [])
         let object = (try? JSONValue(parsing: answer.body))?.objectValue
-        // Only Google's own 404 is about the token; any other is about the way.
+        // Only Google's own 404 is about the token; any other comes from a proxy or a wrong address.
         if answer.status == 404, object?["error"] != nil { return nil }
         if answer.status == 400, object?["error"] != nil { return nil }
         guard answer.status == 200 else { throw FCMRejections.error(answer, now: time.now) }
@@ -48,19 +48,19 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
         )
     }
 
-    /// The topics that a token has joined; nil when Google does not know the token.
+    /// Returns the topics that a token has joined; nil when Google does not know the token.
     public func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
         try await details(of: token)?.topics
     }
 
-    /// Joins tokens to a topic: any number, an outcome for each, in order.
+    /// Adds tokens to a topic: any number, with an outcome for each, in order.
     ///
     /// Throws when the name cannot be a topic's.
     public func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome] {
         try await change(tokens, topic, "/iid/v1:batchAdd")
     }
 
-    /// Takes tokens off a topic: any number, an outcome for each, in order.
+    /// Removes tokens from a topic: any number, with an outcome for each, in order.
     ///
     /// Throws when the name cannot be a topic's.
     public func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome] {
@@ -87,7 +87,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
                 "apns_tokens": .array(tokens.map { .string($0.value) }),
             ]
             for item in try await results("/iid/v1:batchImport", body) {
-                // By token, since the order is not promised.
+                // Results are matched by token, since Google does not promise an order.
                 guard let index = tokens.firstIndex(where: { $0.value == item["apns_token"]?.stringValue }) else {
                     continue
                 }
@@ -133,7 +133,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
         }
     }
 
-    /// Runs calls for many tokens: in batches, and again for those items alone that have no result.
+    /// Runs calls for many tokens in batches, and repeats them for the items that have no result.
     private func inRounds<Outcome: Sendable>(
         _ tokens: [DeviceToken],
         _ size: Int,
@@ -173,7 +173,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
         return results
     }
 
-    /// One call; a refused access token is replaced once.
+    /// Makes one call; a refused access token is replaced once.
     private func answer(_ method: String, _ path: String, body: [UInt8]) async throws(PushError) -> HTTPAnswer {
         let first = try await auth.credential(for: endpoint)
         let answer = try await send(method, path, body, first)
@@ -200,7 +200,7 @@ public struct FCMInstanceIDs: TopicManager, TokenDirectory {
         }
     }
 
-    /// A token without the mark of an installation ID.
+    /// Returns a token without the mark of an installation ID.
     private static func bare(_ value: String) -> String {
         value.utf8.starts(with: "fid:".utf8) ? String(value.dropFirst(4)) : value
     }

@@ -2,17 +2,17 @@ public import ChaparCore
 
 /// Gives and checks the device tokens of `ios-firebase` or `android-firebase`, for code that gets them from an app.
 ///
-/// On iOS Firebase needs an APNs token first, so that early calls come back empty: a chain of providers tries again.
+/// On iOS Firebase needs an APNs token first, so early calls return nil, and a chain of providers asks again.
 /// ``FCMDeletingTokenProvider`` can also delete a token.
 public struct FCMTokenProvider: TokenProvider {
-    /// How a token stands with Google.
+    /// The state of a token at Google.
     @nonexhaustive
     public enum Standing: Sendable, Hashable {
-        /// Good, and of this project.
+        /// Valid, and of this project.
         case alive
         /// Google does not know it any more.
         case dead
-        /// Good, but of another project: the number of that project.
+        /// Valid, but of another project; the value is that project's number.
         case otherProject(String)
     }
 
@@ -66,17 +66,17 @@ public struct FCMTokenProvider: TokenProvider {
         }
     }
 
-    /// The current token; nil when the app has none for now.
+    /// Returns the current token; nil when the app has none for now.
     ///
     /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
         try await AppToken.fetch(within: deadline, fetch) { text throws(InvalidToken) in try validate(text) }
     }
 
-    /// Removes white space at both ends.
+    /// Returns the token without white space at both ends.
     ///
-    /// Inside there may be none, nor control characters, and the text has 4,096 bytes at most. There is no stricter
-    /// pattern, since Google promises none.
+    /// Throws for a text with white space or control characters inside, and for more than 4,096 bytes. There is no
+    /// stricter pattern, since Google promises none.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
         try Self.form(of: text, service)
     }
@@ -97,14 +97,14 @@ public struct FCMTokenProvider: TokenProvider {
         return DeviceToken(String(rest), service: service)
     }
 
-    /// Asks Google how a token stands.
+    /// Asks Google for the state of a token.
     ///
     /// - Parameters:
     ///   - token: The token.
     ///   - instanceIDs: Asks Google: ``FCMBackend/instanceIDs``.
     ///   - projectNumber: The number of the own project; nil leaves that unchecked.
-    /// - Returns: Google's details of it.
-    /// - Throws: When Google gives no usable answer: the token's standing is not known then.
+    /// - Returns: The state of the token.
+    /// - Throws: When Google gives no usable answer: the state of the token is unknown then.
     public static func standing(
         of token: DeviceToken,
         through instanceIDs: FCMInstanceIDs,
@@ -118,7 +118,7 @@ public struct FCMTokenProvider: TokenProvider {
 
 /// A ``FCMTokenProvider`` whose app can delete its token, so that the next one is new.
 ///
-/// Only the app can: its SDK has `deleteToken`. A server forgets the token and takes it off its topics.
+/// Only the app can do so: its SDK has `deleteToken`. A server can only forget the token and remove it from its topics.
 public struct FCMDeletingTokenProvider: TokenDeleting {
     private let base: FCMTokenProvider
     private let deadline: Duration
@@ -143,15 +143,16 @@ public struct FCMDeletingTokenProvider: TokenDeleting {
     /// The service of the base.
     public var service: TokenService { base.service }
 
-    /// The current token of the base.
+    /// Returns the current token of the base.
     public func token() async throws(PushError) -> DeviceToken? { try await base.token() }
 
-    /// As the base does it.
+    /// Validates a token as the base does.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try base.validate(text) }
 
     /// Has the app delete its token.
     ///
-    /// Throws `PushError.Code.unavailable` when it could not: the old token then stays good, and its row must stay.
+    /// Throws `PushError.Code.unavailable` when the app could not: the old token then stays valid, and its row must
+    /// stay.
     public func delete(_ token: DeviceToken) async throws(PushError) {
         do {
             try await Deadline.run(deadline, remove)
@@ -162,8 +163,8 @@ public struct FCMDeletingTokenProvider: TokenDeleting {
 
     /// Deletes the present token and gets a new one; nil when there is none yet.
     ///
-    /// Throws when either step failed. The old token's row stays until the new one is there; its late `UNREGISTERED`
-    /// then does no harm, since the registration is younger.
+    /// Throws when either step failed. Keep the old token's row until the new token is stored. A late `UNREGISTERED`
+    /// for the old one then does no harm, since the new registration is younger.
     public func refreshed() async throws(PushError) -> DeviceToken? {
         if let old = try await base.token() { try await delete(old) }
         return try await base.token()

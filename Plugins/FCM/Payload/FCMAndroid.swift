@@ -24,7 +24,7 @@ public struct FCMAndroid: PlatformPayload, Hashable {
     public var data: [String: String]?
     /// How urgent it is.
     public var priority: Priority?
-    /// How long Google tries, 0 to 28 days; 0 is now or never.
+    /// The time for which Google tries to deliver, 0 to 28 days; 0 means one attempt at once.
     public var timeToLive: Duration?
     /// While the device is offline, a newer message with the same key replaces this one; at most 4 keys for a device.
     public var collapseKey: String?

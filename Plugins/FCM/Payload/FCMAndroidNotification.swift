@@ -5,7 +5,7 @@ public import ChaparCore
 ///
 /// Source: Firebase, REST resource `projects.messages`, `AndroidNotification`, read 2026-08.
 public struct FCMAndroidNotification: Sendable, Hashable {
-    /// How prominently it is shown, below Android 8.
+    /// The prominence of the notification, below Android 8.
     @nonexhaustive
     public enum Priority: String, Sendable, Hashable {
         /// Not at all, unless the list is opened far enough.
@@ -16,14 +16,14 @@ public struct FCMAndroidNotification: Sendable, Hashable {
         case standard = "PRIORITY_DEFAULT"
         /// Larger, above the others.
         case high = "PRIORITY_HIGH"
-        /// As prominent as can be.
+        /// With the greatest prominence.
         case maximum = "PRIORITY_MAX"
     }
 
     /// The part of a notification that a locked screen shows.
     @nonexhaustive
     public enum Visibility: String, Sendable, Hashable {
-        /// That there is one, not what it says.
+        /// The existence of the notification, not its content.
         case `private` = "PRIVATE"
         /// Everything.
         case `public` = "PUBLIC"
@@ -66,7 +66,7 @@ public struct FCMAndroidNotification: Sendable, Hashable {
     public var eventTime: Date?
     /// Whether it stays on this device, without a copy on a watch.
     public var isLocalOnly: Bool?
-    /// How prominently it is shown, below Android 8.
+    /// The prominence of the notification, below Android 8.
     public var priority: Priority?
     /// Whether the system's sound is played.
     public var usesDefaultSound: Bool?

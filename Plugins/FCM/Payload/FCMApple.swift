@@ -2,10 +2,9 @@ public import ChaparCore
 
 /// The options of a message through Google that only Apple's devices get.
 ///
-/// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of ChaparAPNs makes:
-/// ``init(_:liveActivityToken:)`` takes those.
-/// Source: Firebase, REST resource `projects.messages`, `ApnsConfig`, and "Get started with Live Activity",
-/// read 2026-08.
+/// Headers and payload are Apple's own. They have the form of the overrides of `APNsPush` (ChaparAPNs), which
+/// ``init(_:liveActivityToken:)`` takes. Source: Firebase, REST resource `projects.messages`, `ApnsConfig`, and "Get
+/// started with Live Activity", read 2026-08.
 public struct FCMApple: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }

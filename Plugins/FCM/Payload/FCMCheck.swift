@@ -6,7 +6,7 @@ enum FCMCheck {
     private static let maximumAppleCollapseID = 64
     private static let ownKeys = ["chapar", "chapar_id"]
 
-    /// Faults and warnings of a notification for a form of recipient.
+    /// Finds the faults and warnings of a notification for a form of recipient.
     static func examine(_ payload: FCMPayload, form: Recipient.Form) -> PayloadCheck {
         let notification = payload.notification
         var check = PayloadCheck(faults: faults(notification, overrides: payload.overrides))
@@ -26,7 +26,7 @@ enum FCMCheck {
         return check
     }
 
-    /// Everything that Google would refuse, but for the size.
+    /// Finds everything that Google would refuse, except the size.
     static func faults(_ notification: PushNotification, overrides: FCMOverrides?) -> [Finding] {
         var faults = overrides?.faults ?? []
         if !notification.data.isEmpty { faults += reservedKeys(in: notification.data, at: "#/content/data") }
@@ -55,7 +55,7 @@ enum FCMCheck {
         return [longCollapseID(collapseID)]
     }
 
-    /// The keys of `data` that Google or Chapar has for itself.
+    /// Returns a fault for each key of `data` that is reserved by Google or Chapar.
     static func reservedKeys(in data: JSONObject, at place: String) -> [Finding] {
         var faults: [Finding] = []
         for (name, _) in data {
@@ -125,7 +125,7 @@ enum FCMCheck {
         return warnings
     }
 
-    /// A number of bytes that the payload surely does not exceed.
+    /// Returns an upper bound of the payload's size, in bytes.
     private static func upperBound(_ notification: PushNotification, _ overrides: FCMOverrides?) -> Int {
         var texts = 0
         for text in [notification.title, notification.subtitle, notification.body] {
@@ -145,7 +145,7 @@ enum FCMCheck {
         for action in notification.actions {
             texts += 40 + action.id.utf8.count + action.title.utf8.count + (action.url?.utf8.count ?? 0)
         }
-        var bound = 500 + 12 * texts  // A byte takes six at worst, and texts with a subtitle stand twice.
+        var bound = 500 + 12 * texts  // A byte takes at most six, and texts with a subtitle stand twice.
         for (name, value) in notification.data {
             bound += 8 + 6 * name.utf8.count + 12 * FCMPayload.text(of: value).utf8.count
         }

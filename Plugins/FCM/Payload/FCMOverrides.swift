@@ -3,12 +3,12 @@ internal import ChaparCore
 /// A caller's `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
 ///
 /// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Google adds
-/// fields at the top: one that is no misspelling of a known field is sent with a warning. Words of Google's may be in
-/// any case. Targets follow from the recipient and cannot be overridden.
+/// fields at the top level: an unknown field that is no misspelling of a known one is sent with a warning. Google's
+/// words may be in any letter case. Targets follow from the recipient and cannot be overridden.
 struct FCMOverrides: Sendable {
     private(set) var object = JSONObject()
     private(set) var faults: [Finding] = []
-    /// Findings about fields that go to Google as they are, though Chapar does not know them.
+    /// Findings about fields that Chapar does not know and sends to Google unchanged.
     private(set) var warnings: [Finding] = []
 
     static let place = "#/overrides/fcm"
@@ -41,7 +41,7 @@ struct FCMOverrides: Sendable {
         checkSecondGeneration()
     }
 
-    /// The block of the second generation of Android's options, which a message has in the place of `android`.
+    /// The block of the second generation of Android's options, which a message has instead of `android`.
     private static let second = "android_v2"
     /// The two kinds of message of the second generation: one is shown at once, the other syncs when it suits the
     /// battery.
@@ -50,7 +50,7 @@ struct FCMOverrides: Sendable {
     /// Whether an Android device gets the options of the second generation.
     var isSecondGeneration: Bool { object[Self.second] != nil }
 
-    /// Whether they bring text of their own.
+    /// Whether the overrides have a text of their own.
     var showsSomething: Bool {
         let blocks = [
             object["notification"], object["android"]?["notification"],
@@ -100,7 +100,7 @@ struct FCMOverrides: Sendable {
         return message
     }
 
-    /// The blocks that a kind of recipient can make use of.
+    /// Returns the blocks that apply to a kind of recipient.
     func blocks(for kind: FCMTarget.Class) -> JSONObject {
         var blocks = object
         let devices = [
@@ -111,7 +111,8 @@ struct FCMOverrides: Sendable {
         return blocks
     }
 
-    /// Takes a field at the top that is not known, unless it is a misspelling of a known one; `android_v3` is none.
+    /// Accepts an unknown field at the top level, unless it is a misspelling of a known one; `android_v3` is no
+    /// misspelling.
     private mutating func readUnknown(_ name: String, _ value: JSONValue) {
         // Google's own examples are whole requests, with the message in an object of its own.
         if name == "message" { return fault(name, "unknown_override", "Leave message out: its members stand here.") }
@@ -157,7 +158,7 @@ struct FCMOverrides: Sendable {
         return value
     }
 
-    /// A message has one generation of Android's options, and one kind of message within the second.
+    /// Checks that a message has one generation of Android's options, and one kind of message within the second.
     private mutating func checkSecondGeneration() {
         guard let block = object[Self.second] else { return }
         if object["android"] != nil {
@@ -194,7 +195,7 @@ struct FCMOverrides: Sendable {
     }
 }
 
-/// The fields of FCM's `message` and what they take.
+/// The fields of FCM's `message` and the types of their values.
 ///
 /// Source: Firebase, REST resource `projects.messages`, read 2026-08. One style of names, snake_case.
 enum FCMSchema {

@@ -3,8 +3,8 @@ internal import ChaparCore
 extension FCMPayload {
     /// Returns how many bytes of an encoded message count against FCM's limit.
     ///
-    /// The common texts and data count, and of the platforms' own blocks the largest, since they reach a device.
-    /// Targets, priorities, lifetimes and headers are routing and do not count.
+    /// The common texts and data count, and of the platforms' own blocks only the largest, since a device gets one of
+    /// them. Targets, priorities, lifetimes and headers are routing and do not count.
     static func size(of message: [UInt8]) -> Int {
         guard let object = (try? JSONValue(parsing: message))?.objectValue else { return message.count }
         func bytes(_ value: JSONValue?) -> Int { value.map { $0.bytes.count } ?? 0 }
@@ -17,7 +17,7 @@ extension FCMPayload {
         return bytes(object["notification"]) + bytes(object["data"]) + max(android, apple, web)
     }
 
-    /// The fault of a message that is too large for its kind of target; nil when it fits.
+    /// Returns the fault of a message that is too large for its kind of target; nil when it fits.
     func tooLarge(_ message: [UInt8], for kind: FCMTarget.Class) -> Finding? {
         // Nearly every message is far below, routing included.
         guard message.count > kind.payloadLimit else { return nil }

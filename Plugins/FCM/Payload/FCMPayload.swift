@@ -50,7 +50,7 @@ struct FCMBody: Sendable {
         return marks
     }
 
-    /// The whole request body for one recipient.
+    /// Returns the whole request body for one recipient.
     func completed(for target: FCMTarget, id: MessageID) -> [UInt8] {
         var value = target.value
         let opening = target.opening
@@ -89,14 +89,14 @@ struct FCMBody: Sendable {
 /// A token of an Android device gets the common part and the `android` block, one of an Apple device the `apns` block,
 /// one of a browser the `webpush` block; topics and conditions get all. What FCM has no field for (tap address,
 /// buttons) is in `data`, under `chapar`, as JSON text. A message that shows something always has a collapse key, a tag
-/// and an `apns-collapse-id`, by default the delivery's id: should it go out twice, the second copy takes the place of
-/// the first. One that shows nothing has the id in `data`, under `chapar_id`.
+/// and an `apns-collapse-id`, by default the delivery's id: if it goes out twice, the second copy replaces the first. A
+/// message that shows nothing has the id in `data`, under `chapar_id`.
 struct FCMPayload {
-    /// When FCM must give up.
+    /// The time at which FCM must give up.
     struct Life: Sendable {
         /// Seconds from now, 0 to 28 days; nil leaves it to FCM.
         var seconds: Int64?
-        /// Seconds since 1970 for Apple, 0 for "now or never".
+        /// Seconds since 1970 for Apple; 0 means one attempt at once.
         var expiration: Int64?
 
         static let maximum: Int64 = 2_419_200
@@ -119,7 +119,7 @@ struct FCMPayload {
     let label: String?
     let life: Life
 
-    /// Whether a person sees something.
+    /// Whether the message shows something.
     var showsSomething: Bool {
         guard !notification.isSilent else { return false }
         return notification.title != nil || notification.subtitle != nil || notification.body != nil
@@ -131,7 +131,7 @@ struct FCMPayload {
         showsSomething || !notification.isSilent && (notification.badge != nil || notification.sound != nil)
     }
 
-    /// A request body up to its target; the fault when the message is too large for the kind.
+    /// Returns a request body up to its target, or the fault of a message that is too large for the kind.
     func body(for kind: FCMTarget.Class, language: String?) -> Result<FCMBody, MessageFault> {
         var writer = JSONWriter(capacity: 640)
         writer.beginObject()
@@ -150,7 +150,7 @@ struct FCMPayload {
         return .success(FCMBody(prefix: writer.bytes.dropLast()))
     }
 
-    /// The message object for recipients of a kind.
+    /// Returns the message object for recipients of a kind.
     func encoded(for kind: FCMTarget.Class, language: String?) -> [UInt8] {
         var writer = JSONWriter(capacity: 512)
         write(for: kind, language: language, to: &writer)
@@ -221,7 +221,7 @@ struct FCMPayload {
         writer.endObject()
     }
 
-    /// FCM knows strings only: anything else goes as compact JSON text.
+    /// Returns a value as a string, since FCM takes no other values: compact JSON text for anything but a string.
     static func text(of value: JSONValue) -> String { value.stringValue ?? value.text }
 
     private var extras: JSONValue {
@@ -272,7 +272,7 @@ struct FCMPayload {
     private func apple(_ language: String?, _ writer: inout JSONWriter) {
         writer.name("apns")
         writer.beginObject()
-        // Google finds the push type of a Live Activity by itself, and nothing else in `aps` goes with one.
+        // Google sets the push type of a Live Activity itself, and `aps` holds nothing else.
         let isActivity = overrides?.isLiveActivity ?? false
         writer.name("headers")
         writer.beginObject()
@@ -303,7 +303,7 @@ struct FCMPayload {
 
     private func aps(_ language: String?, _ writer: inout JSONWriter) {
         if let subtitle = notification.subtitle {
-            // An alert here replaces the common texts, so that it must hold all of them.
+            // An alert here replaces the common texts, so it must hold all of them.
             writer.name("alert")
             writer.beginObject()
             if let title = notification.title {

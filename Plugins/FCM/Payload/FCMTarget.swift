@@ -3,8 +3,8 @@ internal import ChaparCore
 /// The target of one message, as the field of FCM's `message` that holds it.
 ///
 /// A device token whose text begins with `fid:` is a Firebase Installation ID and goes into `fid`; no registration
-/// token begins so. A topic whose text holds a quotation mark is a condition, such as
-/// `'news' in topics && !('de' in topics)`: no topic's name can hold one.
+/// token begins with `fid:`. A topic whose text holds a quotation mark is a condition, such as `'news' in topics &&
+/// !('de' in topics)`: no topic's name can hold one.
 struct FCMTarget: Sendable {
     /// The kinds of target that the rules distinguish.
     enum Class: Sendable, Hashable {
@@ -18,7 +18,7 @@ struct FCMTarget: Sendable {
 
         var isToken: Bool { self != .topic && self != .condition }
 
-        /// Whether a recipient can make use of what is meant for devices of a kind.
+        /// Whether a block for devices of a kind applies to a recipient.
         ///
         /// Members of topics are of any kind, and so is a token whose kind is not known.
         func includes(_ kind: Class) -> Bool { self == kind || self == .device || !isToken }
@@ -137,14 +137,14 @@ extension TokenService {
 /// The names and conditions of FCM's topics.
 ///
 /// The checks of messages and the calls about topics use it before a request, so that a mistake is found without
-/// Google. It reads the text only: it does not know whether a topic exists.
+/// Google. It checks the text only, not whether a topic exists.
 enum FCMTopic {
     /// The most topics in a condition.
     static let maximumTopics = 5
 
-    /// A topic's bare name; nil when no topic can be called so.
+    /// Returns a topic's bare name; nil for a text that cannot be a topic's name.
     ///
-    /// A leading `/topics/`, which other calls of Google's want, is taken off.
+    /// A leading `/topics/`, which other calls of Google's have, is removed.
     static func name(_ text: String) -> String? {
         let name = text.hasPrefix("/topics/") ? String(text.dropFirst(8)) : text
         return (1...900).contains(name.utf8.count) && name.utf8.allSatisfy(isNameByte) ? name : nil
@@ -160,7 +160,7 @@ enum FCMTopic {
         }
     }
 
-    /// Returns what is wrong with a topic or condition, and what it should look like; nil when it can be sent to.
+    /// Returns the problem of a topic or condition, with the right form; nil when it is valid.
     static func problem(with text: String) -> String? {
         do throws(FCMTarget.Mistake) {
             _ = try FCMTarget(.topic(text))

@@ -1,9 +1,9 @@
 public import ChaparCore
 
-/// The options of a message through Google that only browsers get: tokens of `web-firebase`, and members of topics.
+/// The options of a message through Google for browsers only: tokens of `web-firebase`, and members of topics.
 ///
-/// A message to a token of an Android or Apple device goes without it.
-/// Source: Firebase, REST resource `projects.messages`, `WebpushConfig`, read 2026-08.
+/// A message to a token of an Android or Apple device is sent without them. Source: Firebase, REST resource
+/// `projects.messages`, `WebpushConfig`, read 2026-08.
 public struct FCMWeb: PlatformPayload, Hashable {
     /// `fcm`.
     public static var kind: BackendKind { FCMBackend.kind }

@@ -1,13 +1,13 @@
 internal import Foundation
 internal import ChaparCore
 
-/// Builds the calls of one `send`: encodes each request once for each kind of recipient, and adds to each what is its
-/// own.
+/// Builds the calls of one `send`: encodes each request once for each kind of recipient, and adds the recipient's own
+/// values to each call.
 ///
 /// Messages that can be found faulty without Google are refused here and never sent, and so are messages to a part that
 /// is paused. Nothing here waits.
 struct FCMBatch {
-    /// Where a call's outcome belongs, and what decides its meaning.
+    /// The recipient of a call's outcome, with the properties that decide its meaning.
     struct Slot: Sendable {
         var request: Int32
         var recipient: Int32
@@ -30,9 +30,9 @@ struct FCMBatch {
     private let label: String?
     private let broadcast: BroadcastRule
     private let pauses: FCMPartialPauses
-    /// How long after it was last seen an Android device is left out; nil for never.
+    /// The time after it was last seen from which an Android device gets no messages; nil for no limit.
     private let staleAfter: Duration?
-    /// When it began, by the clock that pauses go by.
+    /// The start of the send, by the clock of pauses.
     private let steady: Date
 
     init(
@@ -161,7 +161,7 @@ struct FCMBatch {
     }
 }
 
-/// Encodes a message for each kind of recipient and each language that differs, once.
+/// Encodes a message once for each kind of recipient and each language.
 private struct BodyCache {
     private struct Key: Hashable {
         let kind: FCMTarget.Class
@@ -170,7 +170,7 @@ private struct BodyCache {
 
     private let payload: FCMPayload
     private let isLocalized: Bool
-    /// The last one used: nearly always the only one.
+    /// The body used last: nearly every message has only one.
     private var latest: (key: Key, body: Result<FCMBody, MessageFault>)?
     private var others: [Key: Result<FCMBody, MessageFault>] = [:]
 

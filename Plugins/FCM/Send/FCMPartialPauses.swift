@@ -4,15 +4,16 @@ internal import Synchronization
 
 /// The parts of a project that must pause while the rest goes on.
 ///
-/// A delivery worker pauses as a whole; but a wrong APNs key in the Firebase console stops iOS only, and the quota of
-/// topics stops topics only. Messages to a paused part are refused here, with the time that is left, and never sent.
+/// A delivery worker can only pause all messages of its backend. But a wrong APNs key in the Firebase console stops iOS
+/// only, and the quota of topics stops topics only. So messages to a paused part are refused here, with the remaining
+/// time, and never sent.
 final class FCMPartialPauses: Sendable {
-    /// How long a part pauses for a key that is broken, before the next message tries again.
+    /// The pause of a part after a refusal for a broken key, before the next message is tried.
     static let span = FCMRejections.partPause
-    /// How long it pauses after the first such answer, which alone is no proof of a broken key; a second one after this
-    /// pause is.
+    /// The pause after the first such answer, which alone does not prove a broken key; a second one after this pause
+    /// does.
     static let firstSpan = Duration.milliseconds(500)
-    /// How long after the end of a pause the next such answer counts as the first again.
+    /// The time after the end of a pause from which the next such answer counts as the first again.
     private static let memory = Duration.seconds(60)
 
     private struct Hold {
@@ -25,7 +26,9 @@ final class FCMPartialPauses: Sendable {
 
     private let pauses = Mutex<[FCMTarget.Part: Hold]>([:])
 
-    /// Begins a pause; one that lasts longer stays in force, and a broken key's first one is short.
+    /// Begins a pause.
+    ///
+    /// A longer pause stays in force; the first pause for a broken key is short.
     func hold(_ part: FCMTarget.Part, for span: Duration, after outcome: DeliveryOutcome, at now: Date) {
         guard case .refused(let refusal) = outcome else { return }
         pauses.withLock { pauses in
@@ -42,7 +45,7 @@ final class FCMPartialPauses: Sendable {
         }
     }
 
-    /// The refusal of a message to `target`, with the rest of the pause; nil when it may go out.
+    /// Returns the refusal of a message to `target`, with the rest of the pause; nil when it may go out.
     func refusal(of target: FCMTarget.Class, at now: Date) -> Refusal? {
         pauses.withLock { pauses in
             guard !pauses.isEmpty, let part = target.part, let hold = pauses[part] else { return nil }

@@ -1,7 +1,6 @@
 internal import ChaparCore
 
-/// Checks a `message` as Google's front end does: first that fields are known and have the right type, then their
-/// values.
+/// Checks a `message` as Google's front end does: first the names and types of its fields, then their values.
 ///
 /// Source: Firebase, REST resource `projects.messages`, read 2026-08. Written from that page, without code of the
 /// plugin that is tested against it.
@@ -110,7 +109,8 @@ enum FCMMessageRules {
         return (message, target)
     }
 
-    /// Checks that a message has one generation of Android's options, and that of the second kind one kind of message.
+    /// Checks that a message does not have both `android` and `android_v2`, and that `android_v2` has one kind of
+    /// message.
     private static func checkSecondGeneration(_ message: JSONValue) throws(FCMRefusal) {
         guard let block = message["android_v2"] else { return }
         guard message["android"] == nil else { throw .invalid("message.android_v2", "android is set as well") }

@@ -100,7 +100,7 @@ struct FCMSendHandler: SandboxHandler {
             ? .forbidden : .projectUnknown
     }
 
-    /// Throws when the target takes no messages; returns the delay of its answer.
+    /// Returns the delay of the target's answer; throws when the target takes no messages.
     private func look(
         up target: FCMDelivery.Target,
         _ state: inout FCMState

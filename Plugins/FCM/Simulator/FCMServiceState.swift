@@ -26,7 +26,7 @@ final class FCMServiceState: Sendable {
         try state.withLock(body)
     }
 
-    /// Returns the access token of a request while it is valid.
+    /// Returns the access token of a request; throws 401 when it is missing, unknown, expired or revoked.
     func bearer(
         of request: SandboxRequest,
         at now: Date,

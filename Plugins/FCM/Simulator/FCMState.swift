@@ -68,7 +68,8 @@ struct FCMState: Sendable {
         random = SeededGenerator(seed: seed)
     }
 
-    /// Clears what happened; accounts, tokens and topics stay.
+    /// Clears the inbox, the counters, the quotas in use, planned errors and the memory of magic tokens; accounts,
+    /// tokens and topics stay.
     mutating func reset() {
         inbox = FCMInbox(limit: inbox.limit)
         counters = FCMCounters()
@@ -143,9 +144,11 @@ public struct FCMCounters: Sendable, Hashable {
     public var tokensRefused: [String: Int] = [:]
     /// Calls of the Instance ID service.
     public var instanceIDCalls = 0
-    /// Accepted messages whose target and notification id had been accepted before.
+    /// Accepted messages that repeat, for the same target, a notification id, a tag or collapse ID, or else the whole
+    /// message.
     public var duplicates = 0
-    /// The ``duplicates`` without a tag or collapse key: messages that a person would have seen twice.
+    /// The ``duplicates`` that show something and have no tag, collapse key or collapse ID: a person would have seen
+    /// them twice.
     public var doubledOnDevice = 0
 
     /// Makes counters at zero.

@@ -14,7 +14,7 @@ enum HMSReceiptStatus {
         known[status] ?? Meaning(event: .note, reason: "other_status", detail: "Huawei reports the status \(status).")
     }
 
-    /// The sentence of a status by its word.
+    /// Returns the sentence of a status, by the reason that stands for it.
     static func detail(of reason: String) -> String? { known.values.first { $0.reason == reason }?.detail }
 
     /// Source: Huawei, "Message receipt", statuses, read 2026-08.

@@ -12,9 +12,9 @@ enum HMSRejections {
     enum Consequence: Sendable, Hashable {
         /// Every recipient was accepted.
         case accepted
-        /// Some were; the message says which not.
+        /// Some recipients were accepted; the answer lists those that were not.
         case partial
-        /// The message stays wrong.
+        /// The message is refused for good.
         case drop
         /// Send again in requests of at most this number of recipients.
         case split(Int)
@@ -26,7 +26,7 @@ enum HMSRejections {
         case reauthorize
         /// An operator must act.
         case configuration
-        /// None of the tokens is good.
+        /// None of the tokens is valid.
         case deadTokens
         /// Once more with normal urgency; after that the account has no right to send it.
         case demote
@@ -98,7 +98,7 @@ enum HMSRejections {
         "81000001": Rule(.retry, "Huawei's service has a problem."),
     ]
 
-    /// Codes that are not among ``known``, by how they begin.
+    /// The rows of codes that are not among ``known``, by their first digits.
     private static let families: [(prefix: String, rule: Rule)] = [
         ("8010", Rule(.drop, "Huawei refused the message with a code unknown to Chapar.")),
         ("8020", Rule(.reauthorize, "Huawei refused the credentials with a code unknown to Chapar.")),
@@ -115,14 +115,14 @@ extension HMSRejections {
         enum Flow: Sendable, Hashable {
             /// None.
             case untouched
-            /// Less may be under way; the pause is the platform's.
+            /// Fewer messages may be under way; the pause is the platform's.
             case slowed
-            /// Less may be under way, and without `Retry-After` the pause is that of ``HMSFlowControl``.
+            /// Fewer messages may be under way, and without `Retry-After` the pause is that of ``HMSFlowControl``.
             case paused
         }
 
         let kind: Refusal.Kind
-        /// The advice; one without a span takes the pause that the row asks for.
+        /// The advice; where it has no span, the platform's pause is filled in.
         let advice: Refusal.Advice
         let detail: String
         let flow: Flow
@@ -152,8 +152,8 @@ extension HMSRejections {
     /// The statuses of answers without a code; from 500 on the message may have been taken, unless a row says no.
     ///
     /// 503 is how Huawei limits the flow (the same page, "HTTP status codes"): without `Retry-After` the whole backend
-    /// pauses. 429 is documented nowhere, so a single one does not stop the backend for that time: single messages
-    /// probe it.
+    /// pauses. 429 is documented nowhere, so it does not stop the backend for that time: single messages are sent as a
+    /// test.
     private static let statuses: StatusTable<StatusRule> = [
         .on(401, means: StatusRule(.account, .parkBackend, "Huawei does not take the access token.")),
         .on(403, means: StatusRule(.account, .parkBackend, "Huawei forbids this: check that Push Kit is enabled.")),
@@ -217,7 +217,7 @@ enum HMSTokenReasons {
     /// Whether the reason says that the token is dead.
     static func isDeath(_ reason: String) -> Bool { deaths.contains(reason) }
 
-    /// A sentence for a known reason.
+    /// Returns the sentence of a known reason; nil for any other.
     static func detail(_ reason: String) -> String? { known[reason] }
 
     private static let deaths: Set<String> = ["tokenFormatError", "tokenPlatformNotSupport"]
@@ -236,7 +236,7 @@ enum HMSTokenReasons {
         "disableSendHuaweiMsgBecauseOfPenalty": "Huawei has penalised the app.",
     ]
 
-    /// The reason as a metric label: an unknown word must not become one.
+    /// Returns the reason as a metric label; every unknown reason gets the same label.
     static func label(_ reason: String) -> String { known[reason] == nil ? "other_token_reason" : reason }
 }
 
@@ -244,7 +244,7 @@ enum HMSTokenReasons {
 enum HMSTopicCodes {
     static func detail(_ code: String) -> String? { known[code] }
     static func isConfiguration(_ code: String) -> Bool { code == "82000012" || code == "82000013" }
-    /// Whether an unknown code of the topic calls' family may go away when the call is repeated.
+    /// Whether a repeat may help: true for unknown codes of the family of the topic calls.
     static func isWorthATry(_ code: String) -> Bool { code.hasPrefix("82") && known[code] == nil }
 
     private static let known: [String: String] = [
@@ -256,7 +256,7 @@ enum HMSTopicCodes {
     ]
 }
 
-/// The codes of the call that takes messages back, where they are unknown to sends or mean something else there.
+/// The codes of the call that takes messages back which sends do not have, or with another meaning.
 ///
 /// Source: Huawei, "Push Kit, REST API, message revocation", read 2026-11.
 enum HMSRevocationCodes {

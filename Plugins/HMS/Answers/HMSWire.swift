@@ -1,7 +1,9 @@
 import Foundation
 import ChaparCore
 
-/// An answer of the push API, read as defensively as Huawei's own variety asks for.
+/// An answer of the push API.
+///
+/// Huawei writes it in several forms, so reading accepts all of them and never fails.
 ///
 /// `{"code":"80000000","msg":"Success","requestId":"…"}`: the verdict is `code`, at any HTTP status, as a string or a
 /// number. With partial success `msg` is JSON inside a string.
@@ -11,18 +13,18 @@ struct HMSAnswer: Sendable {
     let code: String?
     /// Huawei's id of the request.
     let requestID: String?
-    /// Which tokens were refused, when the answer says so.
+    /// The refused tokens, when the answer lists them.
     let partial: Partial?
-    /// How long the platform asked to wait.
+    /// The pause that the platform asked for.
     let retryAfter: Duration?
 
     /// The refused tokens and the counts of a partial success.
     struct Partial: Sendable {
         /// The refused tokens with their reasons; nil where none was given, as in v1 and v2.
         var refused: [(token: String, reason: String?)] = []
-        /// How many Huawei says were refused.
+        /// The number of refused tokens, by Huawei's count.
         var failures: Int?
-        /// How many Huawei says were accepted.
+        /// The number of accepted tokens, by Huawei's count.
         var successes: Int?
     }
 
@@ -63,7 +65,7 @@ struct HMSAnswer: Sendable {
         return partial
     }
 
-    /// A count, which may be written as a string.
+    /// Returns a count, which may also be written as a string.
     static func count(_ value: JSONValue?) -> Int? {
         value.flatMap { $0.integerValue ?? $0.stringValue.flatMap { Int64($0) } }.flatMap { Int(exactly: $0) }
     }

@@ -1,14 +1,14 @@
 import Foundation
 public import ChaparCore
 
-/// Signs requests to Huawei: one access token for all of them, made or fetched once and replaced when it is refused.
+/// Authorizes requests to Huawei with one access token, which is made or fetched once and replaced when it is refused.
 ///
 /// Two ways lead to a token: OAuth 2.0 client credentials, exchanged at Huawei's token endpoint, and a service account,
 /// whose key signs it here. Source: Huawei, "OAuth 2.0-based Authentication" and "Service Account", read 2026-08.
 public final class HMSAuth: AuthStrategy {
-    /// The refusals that a new token may mend: token missing or foreign, token expired, JWT expired.
+    /// The refusals after which a new token may help: token missing or foreign, token expired, JWT expired.
     private static let curable: Set<String> = ["80200001", "80200003", "80200005"]
-    /// How long before its end a token is replaced, while the present one stays in use.
+    /// The time before its end at which a token is replaced; the present one stays in use meanwhile.
     private static let renewAhead = Duration.seconds(300)
     static let path = "/oauth2/v3/token"
 
@@ -66,7 +66,7 @@ public final class HMSAuth: AuthStrategy {
         cache = AccessTokenCache(renewAhead: Self.renewAhead, repetition: repetition, fetch: fetch)
     }
 
-    /// The bearer to use now, for the addresses it is meant for.
+    /// Returns the present bearer; throws for an address that it must not be sent to.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard addresses.contains(destination) else {
             throw PushError(.unsupported, "Huawei's access token is not for \(destination)")
@@ -78,7 +78,7 @@ public final class HMSAuth: AuthStrategy {
         )
     }
 
-    /// Whether the call goes where the token is meant for.
+    /// Whether the call goes to an address that may get the token.
     public func covers(_ endpoint: HTTPEndpoint, path: String) -> Bool { addresses.contains(endpoint) }
 
     /// Waits for a refresh under way.
@@ -132,9 +132,9 @@ struct HMSTokenEndpoint: Sendable {
         return try Self.read(answer, now: time.now)
     }
 
-    /// A token of an answer, or why there is none.
+    /// Returns the token of an answer; throws the reason when there is none.
     ///
-    /// The token may be written with `\/`, which JSON decoding takes care of.
+    /// The token may be written with `\/`, which JSON decoding resolves.
     static func read(_ answer: HTTPAnswer, now: Date) throws(PushError) -> AccessToken {
         let body = try? JSONValue(parsing: answer.body)
         switch answer.status {

@@ -3,11 +3,11 @@ import CryptoExtras
 public import Foundation
 public import ChaparCore
 
-/// A service account's key file: who it is, and the RSA key that signs its JWTs.
+/// A service account's key file: the account's ids, and the RSA key that signs its JWTs.
 ///
-/// Each wrong thing that an operator can supply has its own message.
+/// Each known mistake of an operator has its own message.
 public struct HMSServiceAccount: Sendable {
-    /// The project it belongs to; nil when the file does not say.
+    /// The project it belongs to; nil when the file names none.
     public let projectID: String?
     /// The key's id.
     public let keyID: String
@@ -17,7 +17,7 @@ public struct HMSServiceAccount: Sendable {
 
     /// The audience of the tokens: Huawei's own address, also where requests go to another one.
     static let audience = "https://oauth-login.cloud.huawei.com/oauth2/v3/token"
-    /// How long a token is good for; Huawei takes up to a day.
+    /// The lifetime of a token; Huawei accepts up to a day.
     static let lifetime = Duration.seconds(3600)
 
     /// The error for a text that is not a usable key file: what it is instead, and what to do.
@@ -73,7 +73,8 @@ public struct HMSServiceAccount: Sendable {
         }
     }
 
-    /// A token from a moment on: a JWT with the algorithm PS256 (RFC 7518, section 3.5), which is the bearer itself.
+    /// Returns a token that is valid from a moment on: a JWT with the algorithm PS256 (RFC 7518, section 3.5), which is
+    /// used as the bearer itself.
     func token(at now: Date) throws(PushError) -> AccessToken {
         let issued = Int64(clamping: now.timeIntervalSince1970)
         let header: JSONValue = ["alg": "PS256", "typ": "JWT", "kid": .string(keyID)]

@@ -2,7 +2,7 @@ import Foundation
 public import ChaparCore
 
 extension HMSBackend {
-    /// The token as ``HMSTokenProvider/validate(_:)`` gives it: without blanks around it.
+    /// Returns the token as ``HMSTokenProvider/validate(_:)`` does: without blanks around it.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         if HMSToken.problem(in: token.value) == nil { return token }
         let text = token.value.trimmingCharacters(in: .whitespacesAndNewlines)

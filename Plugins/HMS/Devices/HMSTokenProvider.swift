@@ -34,7 +34,7 @@ public struct HMSTokenProvider: TokenDeleting {
     ///   - apple: The provider of `ios-apns`.
     ///   - deadline: How long `fetch` or `delete` may take; the SDK's call may block.
     ///   - fetch: Turns Apple's token into Huawei's.
-    ///   - delete: Asks the app to delete its token. The SDK does not say whether it worked: it is a request, no more.
+    ///   - delete: Asks the app to delete its token. The SDK does not say whether the deletion succeeded.
     /// - Returns: A provider that has made no request yet.
     public static func iOS(
         apple: any TokenProvider,
@@ -53,14 +53,14 @@ public struct HMSTokenProvider: TokenDeleting {
         )
     }
 
-    /// The current token, byte for byte; nil when the app has none for now.
+    /// Returns the current token, byte for byte; nil when the app has none for now.
     ///
     /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
         try await AppToken.fetch(within: deadline, fetch) { text throws(InvalidToken) in try validate(text) }
     }
 
-    /// Takes 1 to 1024 printable characters, as they are but for blanks around them: Huawei's tokens have no pattern.
+    /// Returns a text of 1 to 1024 printable characters without the blanks around it: Huawei's tokens have no pattern.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken {
         let text = text.trimmingCharacters(in: .whitespacesAndNewlines)
         if let problem = HMSToken.problem(in: text) { throw InvalidToken(service, problem) }
@@ -91,7 +91,7 @@ extension HMSBackend {
     /// Huawei's verdict about a single token.
     @nonexhaustive
     public enum TokenVerdict: Sendable, Hashable {
-        /// A message to it would be taken.
+        /// Huawei would accept a message to it.
         case good
         /// Huawei does not know it for this app. A wrong app or project looks the same.
         case dead

@@ -1,6 +1,6 @@
 public import ChaparCore
 
-/// The topics of an app: which devices are in them.
+/// The topics of an app, with their devices.
 ///
 /// Android apps only; Huawei refuses the tokens of others. Source: Huawei, "Topic management", read 2026-08.
 public struct HMSTopics: TopicManager {
@@ -28,7 +28,9 @@ public struct HMSTopics: TopicManager {
         try await change("unsubscribe", tokens, topic)
     }
 
-    /// The topics a device is in; none also for a token that Huawei does not know, since its answer does not say so.
+    /// Returns the topics of a device.
+    ///
+    /// A token that Huawei does not know has none, since Huawei's answer does not distinguish it.
     public func topics(of token: DeviceToken) async throws(PushError) -> [TopicMembership]? {
         guard token.service == .androidHuawei else { throw Self.notAndroid }
         let (answer, body) = try await client.call("/v1/\(appID)/topic:list", ["token": .string(token.value)])
@@ -58,7 +60,7 @@ public struct HMSTopics: TopicManager {
                 outcomes += part.indices.map { wrong[$0 - start].map { .refused($0) } ?? .done }
             } catch {
                 if start == 0 { throw error }
-                // A call that fails as a whole would fail for the next thousand tokens too.
+                // If a call fails as a whole, the call for the next thousand tokens would fail too.
                 outcomes += Array(repeating: .failed(error), count: tokens.count - start)
                 break
             }
@@ -67,7 +69,7 @@ public struct HMSTopics: TopicManager {
     }
 
     private func changeOnce(_ path: String, _ body: JSONValue) async throws(PushError) -> [Int: String] {
-        // Other codes of the family are worth two more tries; what was added already stays added.
+        // Unknown codes of the family are retried up to two times; tokens that were added already stay added.
         for _ in 0..<2 {
             let (answer, result) = try await client.call(path, body)
             if answer.code.map(HMSTopicCodes.isWorthATry) ?? false { continue }

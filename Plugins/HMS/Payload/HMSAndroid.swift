@@ -35,7 +35,7 @@ public struct HMSAndroid: PlatformPayload, Hashable {
     public var urgency: Urgency?
     /// The category in Huawei's self-classification, such as `EXPRESS`; most need the app's right to it.
     public var category: String?
-    /// How long Huawei tries, 1 second to 15 days.
+    /// The time for which Huawei tries to deliver, 1 second to 15 days.
     public var timeToLive: Duration?
     /// The number of messages that are kept for a device that is offline: −1 all, 0 the newest, 1 to 100 the newest of
     /// each group.
@@ -92,7 +92,7 @@ public struct HMSAndroid: PlatformPayload, Hashable {
 extension HMSCheck {
     /// Finds what Huawei would refuse of a notification to a device, for code that has no backend at hand.
     static func faults(in notification: PushNotification) -> [Finding] {
-        // Whose app sends it makes no difference here.
+        // The app's id makes no difference here.
         let options = HMSOptions(credential: .client(id: "", secret: Secret("")), api: .v1(appID: ""))
         return examine(notification, for: .token, options: options).faults
     }

@@ -19,7 +19,7 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     /// The part of a notification that a locked screen shows.
     @nonexhaustive
     public enum Visibility: String, Sendable, Hashable {
-        /// That there is one, not what it says.
+        /// The existence of the notification, not its content.
         case `private` = "PRIVATE"
         /// Everything.
         case `public` = "PUBLIC"
@@ -86,7 +86,7 @@ public struct HMSAndroidNotification: Sendable, Hashable {
     public var usesDefaultLight: Bool?
     /// Whether it is shown while the app is open.
     public var isShownInForeground: Bool?
-    /// At most three.
+    /// The buttons, at most three.
     public var buttons: [HMSButton]?
     /// The user of the app whom it is for.
     public var profileID: String?

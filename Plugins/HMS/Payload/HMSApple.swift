@@ -2,8 +2,8 @@ public import ChaparCore
 
 /// The options of a message through Huawei that only Apple's devices get.
 ///
-/// Headers and payload are Apple's own, and have the form of the overrides that `APNsPush` of ChaparAPNs makes:
-/// ``init(_:)`` takes those. Source: Huawei, Push Kit, `ApnsConfig`, read 2026-08.
+/// Headers and payload are Apple's own. They have the form of the overrides of `APNsPush` (ChaparAPNs), which
+/// ``init(_:)`` takes. Source: Huawei, Push Kit, `ApnsConfig`, read 2026-08.
 public struct HMSApple: PlatformPayload, Hashable {
     /// `hms`.
     public static var kind: BackendKind { HMSBackend.kind }

@@ -1,7 +1,7 @@
 import Foundation
 import ChaparCore
 
-/// The `apns` block of a message: what Huawei hands on to Apple's devices.
+/// The `apns` block of a message, which Huawei passes on to Apple's devices.
 enum HMSAppleBlock {
     static func make(
         _ request: PushRequest,

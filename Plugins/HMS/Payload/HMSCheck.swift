@@ -8,13 +8,13 @@ enum HMSCheck {
     static let limit = 4096
     private static let parts = ["notification", "android", "apns", "webpush", "data", HMSScene.overrides]
 
-    /// Faults and warnings of a notification for recipients of a form.
+    /// Finds the faults and warnings of a notification for recipients of a form.
     static func examine(_ notification: PushNotification, for form: Recipient.Form, options: HMSOptions) -> PayloadCheck
     {
         if options.isHarmony { return examineScene(notification, options: options) }
         let overrides = notification.overrides[HMSBackend.kind.rawValue]
         let request = PushRequest(notification, to: [])
-        // A token may be of a phone or of an Apple device; the sizes of both must do.
+        // A token may be of a phone or of an Apple device, so the message must be small enough for both.
         let forms: [HMSPayload.Form] = form == .topic ? [.audience] : [.android, .apple]
         var check = PayloadCheck(warnings: warnings(notification, form: forms[0]))
         if let overrides { check.warnings += warnings(overrides) }
@@ -39,7 +39,7 @@ enum HMSCheck {
         return check
     }
 
-    /// The same for messages to HarmonyOS 5 and later.
+    /// Finds the faults and warnings of a message to HarmonyOS 5 and later.
     private static func examineScene(_ notification: PushNotification, options: HMSOptions) -> PayloadCheck {
         let request = PushRequest(notification, to: [])
         var check = PayloadCheck(warnings: warnings(notification, form: .harmony))
@@ -106,7 +106,7 @@ enum HMSCheck {
         )
     }
 
-    /// Everything that Huawei would refuse, but for the size.
+    /// Finds everything that Huawei would refuse, except the size.
     static func faults(
         _ notification: PushNotification,
         tree: JSONObject,
@@ -157,7 +157,7 @@ enum HMSCheck {
         Suggestion.nearest(to: name, among: parts).flatMap { name.hasPrefix("\($0)_") ? nil : $0 }
     }
 
-    /// Warnings about a caller's own blocks: fields that are not known, and what iOS drops.
+    /// Finds warnings about a caller's own blocks: unknown fields, and values that iOS drops.
     private static func warnings(_ overrides: JSONObject) -> [Finding] {
         var warnings = APSWarnings.of(overrides["apns"]?["payload"]?["aps"], at: "#/overrides/hms/apns/payload/aps")
         for (name, _) in overrides where !parts.contains(name) && misspelt(name) == nil {
@@ -167,7 +167,7 @@ enum HMSCheck {
         return warnings
     }
 
-    /// Finds what is wrong with a caller's block for Apple's devices, whichever recipient the message goes to.
+    /// Finds the faults of a caller's block for Apple's devices, for any recipient.
     private static func appleFaults(_ apple: JSONValue?) -> [Finding] {
         guard let apple else { return [] }
         var faults: [Finding] = []

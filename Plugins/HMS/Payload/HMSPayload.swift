@@ -2,9 +2,9 @@ import Crypto
 import Foundation
 import ChaparCore
 
-/// A message as Huawei wants it, encoded once for all who get it: everything but the list of recipients.
+/// A message in Huawei's form without the list of recipients, encoded once for all of them.
 struct HMSPayload: Sendable {
-    /// For whom a message is written.
+    /// The kind of recipients that a message is written for.
     enum Form: Sendable, Hashable {
         /// Android phones and HarmonyOS up to 4.
         case android
@@ -25,7 +25,7 @@ struct HMSPayload: Sendable {
             }
         }
 
-        /// Returns the overrides that such recipients can use: a caller's block for one kind of device means nothing to
+        /// Returns the overrides that apply to such recipients: a caller's block for one kind of device is left out for
         /// another.
         func blocks(of overrides: JSONObject) -> JSONObject {
             var blocks = overrides
@@ -50,9 +50,9 @@ struct HMSPayload: Sendable {
     /// Whether a second copy takes the first one's place on the screen.
     let isRepeatHarmless: Bool
     private let normal: [UInt8]?
-    /// The value of the header `push-type`; nil but for v3.
+    /// The value of the header `push-type`; nil except with v3.
     let pushType: Int64?
-    /// The id by which the message is taken back; nil when it cannot.
+    /// The id by which the message can be taken back; nil when it cannot.
     let trackingID: String?
 
     private init(
@@ -74,7 +74,7 @@ struct HMSPayload: Sendable {
     /// An empty message, for finding the meaning of an answer that does not depend on the message.
     static let empty = HMSPayload(head: [UInt8(ascii: "{")], isDryRun: false, isRepeatHarmless: false)
 
-    /// Makes the message of a request, or says what is wrong with it.
+    /// Returns the message of a request, or its fault.
     static func make(
         _ request: PushRequest,
         form: Form,
@@ -133,7 +133,7 @@ struct HMSPayload: Sendable {
         normal.map { HMSPayload(head: $0, isDryRun: isDryRun, isRepeatHarmless: isRepeatHarmless) }
     }
 
-    /// The body of a request to recipients.
+    /// Returns the body of a request to recipients.
     func body(to target: HMSTarget, isDryRun: Bool? = nil) -> [UInt8] {
         var capacity = head.count + 64
         if case .tokens(let tokens) = target { capacity += tokens.reduce(0) { $0 + $1.utf8.count + 3 } }
@@ -169,9 +169,9 @@ struct HMSPayload: Sendable {
         }
     }
 
-    /// A token in quotes.
+    /// Writes a token in quotation marks.
     ///
-    /// Tokens are printable ASCII (``HMSToken``): two characters need a backslash, nearly none has them.
+    /// Tokens are printable ASCII (``HMSToken``), in which two characters need a backslash; few tokens have one.
     private static func quote(_ token: String, into bytes: inout [UInt8]) {
         bytes.append(UInt8(ascii: "\""))
         if token.utf8.contains(where: { $0 == UInt8(ascii: "\"") || $0 == UInt8(ascii: "\\") }) {

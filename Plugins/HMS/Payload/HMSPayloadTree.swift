@@ -4,9 +4,9 @@ import ChaparCore
 
 /// Turns the neutral notification into Huawei's JSON.
 ///
-/// A notification that shows something always has a `tag`: should it go out twice, the second copy takes the place of
-/// the first on the screen. The tag is the collapse id, or else made of the content and its end, so that it is the same
-/// with every attempt, and the same for messages that say the same and can therefore share a request.
+/// A notification that shows something always has a `tag`: if it goes out twice, the second copy replaces the first on
+/// the screen. The tag is the collapse id, or else a hash of the content and the expiration. So it is the same with
+/// every attempt, and messages with the same content can share a request.
 enum HMSPayloadTree {
     /// The longest time to live that Huawei takes: 15 days.
     static let longestLife: Int64 = 15 * 86_400
@@ -94,14 +94,14 @@ enum HMSPayloadTree {
         return shown
     }
 
-    /// 2 opens a web page, 1 a page of the app, 3 the app.
+    /// Returns the action of a tap: type 2 opens a web page, 1 a page of the app, 3 the app.
     private static func clickAction(_ url: String?) -> JSONValue {
         guard let url else { return ["type": 3] }
         if url.hasPrefix("https://") || url.hasPrefix("http://") { return ["type": 2, "url": .string(url)] }
         return ["type": 1, "intent": .string(url)]
     }
 
-    /// `action_type` 0 opens the app, 1 a page of it, 2 a web page.
+    /// Returns a button: `action_type` 0 opens the app, 1 a page of it, 2 a web page.
     private static func button(_ action: PushNotification.Action) -> JSONValue {
         var button: JSONObject = ["name": .string(action.title)]
         guard let url = action.url else {
@@ -119,9 +119,9 @@ enum HMSPayloadTree {
         return .object(button)
     }
 
-    /// The seconds that are left, at least 1 and at most 15 days; nil leaves it to Huawei.
+    /// Returns the remaining time to live in seconds, at least 1 and at most 15 days; nil leaves it to Huawei.
     ///
-    /// A request of which nothing is left is refused before.
+    /// A request whose time to live is over is refused before.
     static func timeToLive(of request: PushRequest, now: Date) -> Int64? {
         switch request.remaining(now: now) {
         case .platformDefault: nil
@@ -130,7 +130,7 @@ enum HMSPayloadTree {
         }
     }
 
-    /// Returns the tag by which a second copy takes the first one's place: the collapse id, else a hash of the content.
+    /// Returns the tag by which a second copy replaces the first: the collapse id, else a hash of the content.
     static func tag(_ request: PushRequest, _ language: String?) -> String {
         let notification = request.notification
         if let id = notification.collapseID { return id }
@@ -158,7 +158,7 @@ enum HMSPayloadTree {
         return shown?["tag"] != nil || shown?["notify_id"] != nil
     }
 
-    /// The message with normal urgency; nil when it has none higher.
+    /// Returns the message with normal urgency; nil when it has none higher.
     static func demoted(_ message: JSONObject) -> JSONObject? {
         guard var android = message["android"]?.objectValue else { return nil }
         var isChanged = false

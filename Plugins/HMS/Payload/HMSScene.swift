@@ -46,7 +46,7 @@ enum HMSScene {
         var pushType: Int64 = notification.isSilent ? 6 : 0
         if let own = notification.overrides[HMSBackend.kind.rawValue]?[overrides]?.objectValue {
             if let type = own["push_type"]?.integerValue, type != pushType {
-                // Another scene has a payload of its own: nothing of the alert fits into it.
+                // Another scene has a payload of its own, so the alert's is removed.
                 pushType = type
                 tree["payload"] = nil
             }
@@ -77,12 +77,14 @@ enum HMSScene {
         return alert
     }
 
-    /// The category of Huawei's self-classification that a notification names; nil when it names none.
+    /// Returns the category of Huawei's self-classification with this name; nil when there is none.
     static func category(_ name: String?) -> String? {
         name.map { $0.uppercased() }.flatMap { categories.contains($0) ? $0 : nil }
     }
 
-    /// 0 opens the app, 1 a page of it by its `uri`; the app reads `data`, where a web address is `click_url`.
+    /// Returns the action of a tap: 0 opens the app, 1 a page of it by its `uri`.
+    ///
+    /// The app reads `data`, where a web address is `click_url`.
     private static func clickAction(_ notification: PushNotification) -> JSONObject {
         var action: JSONObject = ["actionType": 0]
         var data = notification.data
@@ -97,14 +99,14 @@ enum HMSScene {
         return action
     }
 
-    /// A number by which a second copy takes the first one's place: 31 bits of the tag's hash.
+    /// Returns the number by which a second copy replaces the first: 31 bits of the tag's hash.
     static func notifyID(_ tag: String) -> Int64 {
         SHA256.hash(data: Array(tag.utf8)).prefix(4).reduce(0) { $0 << 8 | Int64($1) } & 0x7FFF_FFFF
     }
 
     // MARK: Checks
 
-    /// Everything that Huawei would refuse, but for the size.
+    /// Finds everything that Huawei would refuse, except the size.
     static func faults(_ notification: PushNotification, _ pushType: Int64, _ tree: JSONObject) -> [Finding] {
         var faults: [Finding] = []
         let own = notification.overrides[HMSBackend.kind.rawValue]?[overrides]

@@ -1,4 +1,4 @@
-/// Whom a request goes to.
+/// The recipients of a request.
 enum HMSTarget: Sendable {
     /// Device tokens, each once.
     case tokens([String])
@@ -7,7 +7,7 @@ enum HMSTarget: Sendable {
     /// The devices for which an expression over topics holds.
     case condition(String)
 
-    /// Whether the answer is for an unknown number of recipients.
+    /// Whether the number of recipients is unknown.
     var isAudience: Bool { if case .tokens = self { false } else { true } }
 
     /// Whether a text can be a topic's name: 1 to 900 of the characters that a URL leaves alone, `%`, and Chinese ones.
@@ -24,7 +24,8 @@ enum HMSTarget: Sendable {
     static let badTopic =
         "A topic's name has 1 to 900 letters, Latin or Chinese, digits and -_.~%; a condition is like 'news' in topics."
 
-    /// Returns whom a topic recipient means: a name, or an expression such as `'a' in topics || 'b' in topics`.
+    /// Returns the target of a topic recipient, which is a name or an expression such as `'a' in topics || 'b' in
+    /// topics`; nil for another text.
     static func topics(_ text: String) -> HMSTarget? {
         if isName(text) { return .topic(text) }
         guard text.contains("' in topics"), text.utf8.count <= 4096 else { return nil }

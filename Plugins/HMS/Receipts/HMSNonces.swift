@@ -7,7 +7,7 @@ internal import Synchronization
 /// A field that comes again with the same body is a harmless repeat of the callback. With another body it is forged.
 /// Memory is bounded: with more than ``capacity`` callbacks in that time, 166 a second, the oldest is forgotten early.
 final class HMSNonces: Sendable {
-    /// The most that are remembered, some 10 MiB.
+    /// The most fields that are remembered, about 10 MiB.
     static let capacity = 100_000
 
     /// The first half of a SHA-256 digest.
@@ -39,7 +39,7 @@ final class HMSNonces: Sendable {
         self.capacity = capacity
     }
 
-    /// How many are remembered.
+    /// The number of remembered fields.
     var count: Int { contents.withLock { $0.bodies.count } }
 
     /// Returns whether no other body came with this signed text, and remembers the body.

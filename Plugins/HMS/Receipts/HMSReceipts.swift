@@ -7,13 +7,14 @@ public import ChaparCore
 /// `X-HUAWEI-CALLBACK-ID: timestamp=<ms>;nonce=<…>;value=<…>`, where `value` is the base64 form of
 /// HMAC-SHA256(secret, timestamp + nonce + user). Source: Huawei, "Message receipt", read 2026-08.
 ///
-/// The signature does not cover the body. So a field is valid for one body only, the first that came with it, for as
-/// long as its timestamp is valid. Two attacks remain: an attacker who reads a field in transit, within TLS, and sends
-/// another body first is believed; and after a restart a field can be sent again, for five minutes.
+/// The signature does not cover the body. So a field is valid only for the first body that came with it, while its
+/// timestamp is valid. Two attacks remain. An attacker who reads a field within TLS and sends another body first is
+/// believed. After a restart a field can be sent again for five minutes.
 public struct HMSReceipts: ReceiptReader {
-    /// A callback whose time is further off is refused: a recorded one must not be played again.
+    /// The largest difference, in seconds, between a callback's time and now; a recorded callback must not be accepted
+    /// later.
     public static let tolerance: TimeInterval = 300
-    /// The most statuses that are read in one callback; Huawei sends up to 100.
+    /// The most statuses in one callback; Huawei sends up to 100.
     static let limit = 1000
 
     private let options: HMSReceiptOptions
@@ -38,13 +39,13 @@ public struct HMSReceipts: ReceiptReader {
     /// The body that Huawei expects: `{"code":"0","message":"success"}`.
     public var acknowledgement: [UInt8] { Array(#"{"code":"0","message":"success"}"#.utf8) }
 
-    /// Checks the signature, which is in the head and does not cover the body; true unless it throws.
+    /// Checks the signature, which is in the head and does not cover the body; returns true or throws.
     public func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool {
         _ = try check(callback)
         return true
     }
 
-    /// The receipts of a callback.
+    /// Checks a callback again, with its body, and returns its receipts.
     public func receipts(in callback: ReceiptCallback) throws(ReceiptRefusal) -> [DeliveryReceipt] {
         let signed = try check(callback)
         guard memory.isFirstBody(callback.body, of: signed, at: callback.receivedAt) else {
@@ -73,7 +74,7 @@ public struct HMSReceipts: ReceiptReader {
         }
     }
 
-    /// Checks the signature and gives the text that it signs.
+    /// Checks the signature and returns the text that it signs.
     private func check(_ callback: ReceiptCallback) throws(ReceiptRefusal) -> Data {
         guard let field = callback.header("x-huawei-callback-id"), field.utf8.count <= 1024 else {
             throw .notAuthentic("there is no X-HUAWEI-CALLBACK-ID")
@@ -100,7 +101,8 @@ public struct HMSReceipts: ReceiptReader {
         return text
     }
 
-    /// One status, in the newer form (`deliveryStatus`) or the older one (flat).
+    /// Returns the receipt of a status, in the newer form (`deliveryStatus`) or in the older one, whose members stand
+    /// at the top level.
     private static func receipt(_ status: JSONValue, receivedAt: Date) -> DeliveryReceipt? {
         guard let requestID = text(status["requestId"]), let token = status["token"]?.stringValue else { return nil }
         let inner = status["deliveryStatus"]
@@ -117,7 +119,7 @@ public struct HMSReceipts: ReceiptReader {
             reason: meaning.reason,
             detail: meaning.detail,
             at: at,
-            // Without Huawei's own time a token that was registered meanwhile could be taken for dead.
+            // Without Huawei's own time, a token that was registered meanwhile could be called dead.
             invalidation: meaning.isDeath ? time.map { .init(asOf: $0, isCertain: true) } : nil
         )
     }

@@ -18,7 +18,7 @@ public struct HMSRevocation: MessageRevoker {
     /// ``batchLimit``.
     public var revocationLimit: Int { Self.batchLimit }
 
-    /// Asks Huawei to take a message back; false when none of the tokens is one of the app any more.
+    /// Asks Huawei to take a message back; returns false when none of the tokens belongs to the app any more.
     public func revoke(_ trackingID: String, from tokens: [DeviceToken]) async throws(PushError) -> Bool {
         guard let id = HMSTrackingID(trackingID) else {
             throw PushError(.invalidRequest, "\"\(trackingID.prefix(80))\" is no id of a v3 message", reason: "bad_id")

@@ -20,7 +20,7 @@ struct HMSBatch {
             hasher.combine(notification.title)
             hasher.combine(notification.body)
             hasher.combine(notification.collapseID)
-            // Personal messages often differ in their data alone, so its values count as well.
+            // Personal messages often differ in their data alone, so its values are part of the hash.
             var sum = 0
             for (name, value) in notification.data {
                 var member = Hasher()
@@ -117,7 +117,7 @@ struct HMSBatch {
         }
     }
 
-    /// How a message to a token of a service is written; nil when this generation of the API does not take it.
+    /// Returns the form of a message to a token of a service; nil when this generation of the API does not take it.
     private func form(of service: TokenService) -> HMSPayload.Form? {
         HMSPayload.Form(service, isHarmony: options.isHarmony)
     }
@@ -128,7 +128,7 @@ struct HMSBatch {
         if let refusal = pauses.refusal(of: token, isSilent: isSilent, at: started) { return refuse(slot, refusal) }
         var slot = slot
         let next = Int32(clamping: group.tokens.count)
-        // A token that is there already gets the message once; all recipients that have it get the one outcome.
+        // A repeated token is sent once; all recipients that have it get the same outcome.
         let index = group.indices[token] ?? next
         if index == next {
             group.indices[token] = next
@@ -138,7 +138,7 @@ struct HMSBatch {
         group.slots.append(slot)
     }
 
-    /// Adds a topic or a condition; nil is a name that is neither.
+    /// Adds a topic or a condition; a nil target is refused as malformed.
     private mutating func addAudience(
         _ target: HMSTarget?,
         _ slot: HMSBatchRequest.Slot,

@@ -1,12 +1,12 @@
 import ChaparCore
 
-/// One request to Huawei: a message, to whom it goes, and whose outcomes hang on the answer.
+/// One request to Huawei: a message, its target, and the recipients whose outcomes the answer decides.
 struct HMSBatchRequest: Sendable {
-    /// Where an outcome belongs.
+    /// The recipient of an outcome.
     struct Slot: Sendable {
         var request: Int32
         var recipient: Int32
-        /// The place of its token; 0 for an audience.
+        /// The index of its token; 0 for an audience.
         var token: Int32
         var isReplay: Bool
     }

@@ -48,7 +48,7 @@ struct HMSClient: Sendable {
         }
     }
 
-    /// A message that Huawei checks and does not send, to one token.
+    /// Returns the body of a message to one token that Huawei checks and does not send.
     static func probe(token: String) -> [UInt8] {
         let body: JSONValue = [
             "validate_only": true,

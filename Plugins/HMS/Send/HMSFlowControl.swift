@@ -25,8 +25,8 @@ final class HMSFlowControl: Sendable {
     /// The share of the window in use now, above 0 and at most 1.
     var share: Double { state.withLock { $0.share } }
 
-    /// Notes a refusal for the flow, and gives the pause: the server's, or 10 s doubled each time with jitter, at most
-    /// 5 minutes.
+    /// Records a refusal for the flow, and returns the pause: the server's, or 10 s doubled each time with jitter, at
+    /// most 5 minutes.
     func throttled(floor: Duration?) -> Duration {
         let inARow = state.withLock { state in
             // Requests that were sent together are refused together, which counts as one refusal.
@@ -42,7 +42,7 @@ final class HMSFlowControl: Sendable {
         return .milliseconds(clamping: bound * (0.5 + 0.5 * random()) * 1000)
     }
 
-    /// Notes that a request was accepted.
+    /// Records that a request was accepted.
     func accepted() {
         state.withLock { state in
             state.inARow = 0

@@ -3,10 +3,10 @@ import ChaparCore
 
 /// Turns answers and failures into outcomes, one for each recipient.
 ///
-/// ``HMSBackend`` makes one for each round of a request and does what the verdict says: report, send in smaller
-/// requests, replace the credential. It sends nothing itself; what a code means stands in ``HMSRejections``.
+/// ``HMSBackend`` makes one for each round of a request and acts on the verdict: it reports, sends smaller requests, or
+/// replaces the credential. This type sends nothing itself; ``HMSRejections`` has the meanings of codes.
 struct HMSOutcomes {
-    /// The start of the send; refused tokens count as dead since then.
+    /// The start of the send, from which refused tokens count as dead.
     let started: Date
     /// The round of a request whose answer it is.
     let batchRequest: HMSBatchRequest
@@ -15,11 +15,11 @@ struct HMSOutcomes {
     enum Verdict {
         /// Everything is decided.
         case reports([DeliveryReport])
-        /// Send these instead; nothing of them was taken.
+        /// Send these requests instead; Huawei accepted none of their messages.
         case again([HMSBatchRequest])
         /// The credential was refused: replace it, send once more, and report this if that is not possible.
         case reauthorize(code: String?, status: Int, otherwise: DeliveryOutcome)
-        /// All tokens of a request with several were refused, which a wrong app or project causes as well.
+        /// All of several tokens were refused, which a wrong app or project causes as well.
         case suspicious
     }
 
@@ -206,8 +206,8 @@ struct HMSOutcomes {
 extension HMSRejections {
     /// The outcome of a delivery to one token for each of Huawei's codes, statuses and reasons.
     static var outcomes: [DeliveryOutcome] {
-        // Neither ends a delivery on its own: accepted is no refusal, and partial success has a reason for each refused
-        // token.
+        // Two consequences do not end a delivery: acceptance is no refusal, and partial success has a reason for each
+        // refused token.
         let ends = known.filter { $0.value.consequence != .accepted && $0.value.consequence != .partial }
         let codes = ends.keys.sorted().map { code -> HTTPAnswer in
             let body: JSONValue = ["code": .string(code)]

@@ -2,32 +2,32 @@ import Foundation
 import ChaparCore
 import Synchronization
 
-/// The device tokens that Huawei has asked to leave alone, each until a date: then one message tries again.
+/// The device tokens that get no messages until a date, since Huawei asked for it; after the date one message is tried.
 ///
-/// Huawei says so for single tokens of an answer (`noRight`) and in delivery receipts (statuses 6, 10, 102, 201 and
-/// 256, of which it advises to leave 6, 10 and 201 out). None of them means that the token is dead, so the registry
+/// The sources are single tokens of an answer (`noRight`) and delivery receipts with the statuses 6, 10, 102, 201 and
+/// 256. For 6, 10 and 201 Huawei advises to stop sending. None of them means that the token is dead, so the registry
 /// keeps it. Bounded, and in memory: after a restart or a reload each token costs one more refusal.
 final class HMSTokenPauses: Sendable {
     /// The handling of one of Huawei's reasons.
     struct Rule: Sendable, Hashable {
-        /// How long a pause lasts.
+        /// The length of a pause.
         enum Span: Sendable, Hashable {
             case fixed(Duration)
-            /// Until the day ends at Huawei (UTC+8): its limits count calendar days.
+            /// Until the end of the day at Huawei (UTC+8), since its limits count calendar days.
             case untilTomorrow
         }
 
         var span: Span
-        /// Whether the message is to come later through Huawei; else the delivery goes on to the next backend.
+        /// Whether the delivery waits for Huawei; otherwise it goes on to the next backend.
         var waits = false
-        /// Whether silent messages go out nevertheless.
+        /// Whether silent messages are sent during the pause.
         var concernsVisibleOnly = false
     }
 
     /// The reasons that pause a token.
     ///
-    /// The spans are ours, except for the day: Huawei names no other. After a week at most an unused phone gets another
-    /// try.
+    /// Huawei names the span of a day only; the others are Chapar's choice. An unused phone gets another message after
+    /// a week at most.
     static let rules: [String: Rule] = [
         "noRight": Rule(span: .fixed(week)),
         "not_shown": Rule(span: .fixed(week), concernsVisibleOnly: true),
@@ -65,7 +65,7 @@ final class HMSTokenPauses: Sendable {
     /// Ends the pause of a token that a message has reached.
     func end(_ token: String) { pauses.withLock { _ = $0.removeValue(forKey: token) } }
 
-    /// Why a message to the token does not go out now, with the date; nil when it may.
+    /// Returns the refusal of a message to a paused token, with the date; nil when the message may go out.
     func refusal(of token: String, isSilent: Bool, at now: Date) -> Refusal? {
         let pause: Pause? = pauses.withLock { pauses in
             guard !pauses.isEmpty, let pause = pauses[token] else { return nil }
@@ -88,7 +88,7 @@ final class HMSTokenPauses: Sendable {
         )
     }
 
-    /// How many tokens are paused.
+    /// The number of paused tokens.
     var count: Int { pauses.withLock { $0.count } }
 
     private static func tomorrow(after moment: Date) -> Date {

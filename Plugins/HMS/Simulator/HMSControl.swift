@@ -12,7 +12,7 @@ internal import ChaparSimulator
 /// | `POST /tokens` | makes device tokens `alive`, `refused` (with `reason`) or `unknown`; `apple`, `harmony` |
 /// | `POST /access` | `{"do":"revoke"}` or `{"do":"expire"}`: ends all access tokens |
 /// | `POST /limits` | `devices_per_second`, `retry_after`, `urgent_right`, `token_lifetime`: changes the rules |
-/// | `POST /receipts` | `url`, `signature`, `form`, `doubled`, `delay`, `statuses`: where receipts go and how |
+/// | `POST /receipts` | `url`, `signature`, `form`, `doubled`, `reversed`, `delay`, `statuses`: how receipts are sent |
 /// | `POST /reset` | forgets inbox, counters and rules |
 /// | and | those of every simulated web service: `/rules`, `/goaway`, `/settings`, `/end` |
 struct HMSControl: SimulatorControl {

@@ -2,7 +2,7 @@ internal import Foundation
 internal import ChaparCore
 internal import ChaparSimulator
 
-/// The push endpoint: sends of v1, v2 and v3, messages taken back, topics, tokens.
+/// The push endpoint: sends of v1, v2 and v3, revocation of messages, topics, deletion of tokens.
 ///
 /// The listener hands it every request. It finds the call of the path, and passes it to ``HMSSendHandler``; a fault
 /// that a test has set precedes both.

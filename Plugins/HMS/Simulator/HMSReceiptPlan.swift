@@ -5,7 +5,7 @@ public struct HMSReceiptPlan: Sendable, Hashable {
     public enum Form: String, Sendable, CaseIterable {
         /// With `deliveryStatus`.
         case new
-        /// Flat.
+        /// With `status` and `timestamp` at the top level.
         case old
     }
 

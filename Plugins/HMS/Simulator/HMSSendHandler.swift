@@ -213,7 +213,7 @@ struct HMSSendHandler {
 
     // MARK: v3
 
-    /// Sends by the newer generation, where it differs: another body, a header, tokens of HarmonyOS 5 only.
+    /// Sends by v3: another body, the header field `push-type`, and tokens of HarmonyOS 5 only.
     private mutating func sendV3(
         _ app: HMSSimulatorConfiguration.App,
         _ state: inout HMSState

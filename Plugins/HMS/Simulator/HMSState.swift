@@ -72,7 +72,8 @@ struct HMSState: Sendable {
         }
     }
 
-    /// Clears what happened; devices, topics and access tokens stay.
+    /// Clears the inbox, the counters, the quotas in use and the memory of magic tokens; devices, topics and access
+    /// tokens stay.
     mutating func reset() {
         inbox = []
         counters = HMSCounters()

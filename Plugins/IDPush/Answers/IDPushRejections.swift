@@ -40,8 +40,8 @@ enum IDPushRejections {
     ]
     private static let badRequest = Rule(.invalidRequest, "bad_request", "IDPush answered {status}")
 
-    /// The sentences of a refusal under a 2xx that have a row: OneSignal's words about a player that is gone mean the
-    /// same as 404.
+    /// The sentences of a refusal with a 2xx status that have a row: OneSignal's words about a player that is gone mean
+    /// the same as 404.
     private static let sentences: [(words: String, rule: Rule)] = [
         ("no user with this id", Rule(.invalidRequest, unknownDevice, "IDPush does not know the device"))
     ]

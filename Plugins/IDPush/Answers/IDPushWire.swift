@@ -45,7 +45,8 @@ public struct IDPushReply: Sendable, Hashable {
     /// The server's sentence, when it gave one.
     public var message: String? { data?["message"]?.stringValue.map { String($0.prefix(300)) } }
 
-    /// The number 1, however it is written; neither a text nor a truth value.
+    /// Returns whether a value is the number 1, as an integer or with a fraction of 0; neither a text nor a truth value
+    /// is.
     private static func isOne(_ value: JSONValue?) -> Bool { value == .integer(1) || value == .double(1) }
 
     private static func raw(_ body: [UInt8]) -> JSONValue? {

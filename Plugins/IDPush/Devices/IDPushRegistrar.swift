@@ -2,9 +2,9 @@ import Foundation
 import ChaparCore
 import ChaparOneSignalDevices
 
-/// Devices at IDPush: many, each with a record of its own.
+/// Registers and edits devices at IDPush, each with a record of its own.
 ///
-/// The server's form of the facade's five actions.
+/// It is the server-side counterpart of the five actions of `IDPush`.
 struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     let client: IDPushClient
     let options: IDPushOptions
@@ -23,7 +23,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
     /// The project, as a hash since it is a secret, and the entitlement of its tokens.
     var stamp: String { DeviceFields.hash("\(options.projectID.reveal())\n\(options.environment.rawValue)") }
 
-    /// Adds the device, or edits it when only fields changed.
+    /// Adds the device, or edits it when only its fields have changed.
     ///
     /// Adding may be repeated: OneSignal identifies the device by the token.
     func register(_ device: DeviceRecord) async throws(PushError) -> String {
@@ -115,7 +115,7 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         }
     }
 
-    /// Returns the status of our record: IDPush has no route that reads.
+    /// Returns the status in the stored record, since IDPush has no route that reads.
     func status(of device: DeviceRecord) async throws(PushError) -> SubscriptionStatus? {
         switch try await players.load(device: device.id)?.subscription {
         case .subscribed?: .subscribed
@@ -177,8 +177,9 @@ struct IDPushRegistrar: DeviceRegistrar, SubscriptionManager, TagEditor {
         return record
     }
 
-    /// Makes one action and returns the meaning of its answer; repeated up to ``IDPushOptions/attempts`` times when the
-    /// answer cannot be read.
+    /// Performs one action and returns the meaning of its answer.
+    ///
+    /// An unreadable answer is retried: there are at most ``IDPushOptions/attempts`` attempts.
     private func exchange(
         _ action: IDPushAction,
         playerID: String?,

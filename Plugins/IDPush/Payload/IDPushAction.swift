@@ -9,7 +9,7 @@ public enum IDPushAction: Sendable, Hashable {
     case subscribe
     /// The device stays registered and gets no message of any kind.
     case unsubscribe
-    /// Sets OneSignal tags. It subscribes the device as well: so the original does.
+    /// Sets OneSignal tags. It subscribes the device as well, as the seed's action does.
     case setTags(tags: JSONObject)
     /// Edits anything; a parameter takes the place of a shared one of the same name.
     case editDevice(parameters: JSONObject)
@@ -18,7 +18,7 @@ public enum IDPushAction: Sendable, Hashable {
     package var isAddition: Bool { if case .addDevice = self { true } else { false } }
 }
 
-/// Why an action was not done, or not as expected.
+/// The reason why an action failed.
 @nonexhaustive
 public enum IDPushActionError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The token is empty or white space.
@@ -27,7 +27,7 @@ public enum IDPushActionError: Error, Sendable, Hashable, CustomStringConvertibl
     case missingPlayerID
     /// No project id was given.
     case isNotConfigured
-    /// The server answered something else than expected.
+    /// The server's answer was not the expected one.
     case invalidResponse
     /// Anything else: no answer came.
     case custom(message: String)
@@ -54,7 +54,7 @@ public struct DeviceFacts: Sendable, Hashable {
     public var model: String
     /// The version of the system.
     public var osVersion: String
-    /// Whether it is a debug build, whose tokens are good at Apple's development host only.
+    /// Whether it is a debug build, whose tokens are valid at Apple's development host only.
     public var isTestBuild: Bool
 
     /// Makes facts; a library cannot see how the app was built, so that is a parameter.

@@ -55,7 +55,7 @@ public final class IDPush: Sendable {
     /// Whether a set-up has succeeded.
     public var isConfigured: Bool { state.withLock { $0.isConfigured } }
 
-    /// Takes the project id, trimmed; a blank one changes nothing and is told to the developer.
+    /// Sets the project id, trimmed; a blank one changes nothing, and the developer gets a sentence about it.
     public func setup(projectID: String) {
         let trimmed = projectID.trimmed
         guard !trimmed.isEmpty else { return printLine(IDPushConfigureError.missingProjectID.description) }
@@ -65,7 +65,7 @@ public final class IDPush: Sendable {
         }
     }
 
-    /// The player id: from memory, else from the store, which is then asked no more.
+    /// The player id: from memory, else from the store, which is read until it has one.
     ///
     /// Never touches the network.
     public var playerID: String? {
@@ -82,10 +82,10 @@ public final class IDPush: Sendable {
         }
     }
 
-    /// The player id; the seed's name for it.
+    /// Returns the player id; the seed's name for ``playerID``.
     public func getPlayerID() -> String? { playerID }
 
-    /// Does an action and waits for the result, which comes exactly once, also after a cancellation.
+    /// Performs an action and returns its result, also after a cancellation.
     public func perform(_ action: IDPushAction) async -> Result {
         switch prepare(action) {
         case .failure(let error): fail(error)
@@ -93,7 +93,7 @@ public final class IDPush: Sendable {
         }
     }
 
-    /// Does an action and calls back exactly once: at once when nothing can be sent, else from a task.
+    /// Performs an action and calls back exactly once: at once when nothing can be sent, else from a task.
     ///
     /// The task is the caller's to await, and may be ignored: it ends with the request's deadline.
     @discardableResult
@@ -134,7 +134,7 @@ public final class IDPush: Sendable {
         return Result(error: nil, data: reply.data)
     }
 
-    /// Keeps a player id in memory and in the store, in the place of the last.
+    /// Stores a player id in memory and in the store, instead of the previous one.
     private func keep(_ playerID: String) {
         state.withLock { $0.playerID = playerID }
         do {
@@ -169,7 +169,8 @@ extension IDPush {
         }
     }
 
-    /// As ``setup(projectID:)`` of the shared instance; without one the project id is kept until there is one.
+    /// Calls ``setup(projectID:)`` of the shared instance; without an instance the project id is stored until there is
+    /// one.
     public static func Setup(projectID: String) {  // swift-format-ignore: AlwaysUseLowerCamelCase
         if let shared { return shared.setup(projectID: projectID) }
         let trimmed = projectID.trimmed
@@ -177,15 +178,15 @@ extension IDPush {
         box.withLock { $0.projectID = trimmed }
     }
 
-    /// As ``playerID`` of the shared instance.
+    /// Returns ``playerID`` of the shared instance.
     public static func GetPlayerID() -> String? {  // swift-format-ignore: AlwaysUseLowerCamelCase
         shared?.playerID
     }
 
-    /// As ``perform(_:then:)`` of the shared instance, with the server's answer in Swift's own types: `[String: Any]`
-    /// and so on.
+    /// Calls ``perform(_:then:)`` of the shared instance, with the server's answer in Swift's own types: `[String:
+    /// Any]` and so on.
     ///
-    /// Without an instance nothing can be sent: that is printed and called back like any other mistake.
+    /// Without an instance nothing can be sent: the error is printed and called back like any other.
     public static func Perform(  // swift-format-ignore: AlwaysUseLowerCamelCase
         action: IDPushAction,
         then callback: @escaping @Sendable (IDPushActionError?, Any?) -> Void
@@ -201,7 +202,7 @@ extension IDPush {
     }
 }
 
-/// Why a set-up did nothing: told to the developer only.
+/// The reason why a set-up did nothing, which only the developer gets.
 enum IDPushConfigureError: Error, CustomStringConvertible {
     case missingProjectID
 

@@ -3,15 +3,15 @@ import ChaparCore
 public import ChaparIDPush
 
 extension IDPushAction {
-    /// ``setTags(tags:)`` for a dictionary of anything, as the seed has it.
+    /// Makes ``setTags(tags:)`` of a dictionary of any values, as the seed does.
     ///
-    /// A value without a form in JSON goes as the text that describes it.
+    /// A value without a form in JSON is sent as the text that describes it.
     @_disfavoredOverload
     public static func setTags(tags: [String: Any]) -> IDPushAction { .setTags(tags: JSONObject(plain: tags)) }
 
-    /// ``editDevice(parameters:)`` for a dictionary of anything, as the seed has it.
+    /// Makes ``editDevice(parameters:)`` of a dictionary of any values, as the seed does.
     ///
-    /// A value without a form in JSON goes as the text that describes it.
+    /// A value without a form in JSON is sent as the text that describes it.
     @_disfavoredOverload
     public static func editDevice(parameters: [String: Any]) -> IDPushAction {
         .editDevice(parameters: JSONObject(plain: parameters))
@@ -27,7 +27,7 @@ extension JSONObject {
 }
 
 extension JSONValue {
-    /// Makes a value of anything: what has no form in JSON becomes the text that describes it.
+    /// Makes a JSON value of any value; one without a form in JSON becomes the text that describes it.
     init(plain value: Any) {
         switch value {
         case let value as JSONValue: self = value

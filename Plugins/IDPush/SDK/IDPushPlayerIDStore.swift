@@ -1,11 +1,11 @@
 import Foundation
 import Synchronization
 
-/// Keeps the one player id of the facade: what the seed has the user defaults for.
+/// Keeps the one player id of the facade; the seed keeps it in the user defaults.
 public protocol PlayerIDStore: Sendable {
-    /// The id; nil when none was kept.
+    /// Returns the id; nil when none was kept.
     func read() throws -> String?
-    /// Keeps an id in the place of the last.
+    /// Keeps an id instead of the previous one.
     func write(_ playerID: String) throws
 }
 
@@ -19,21 +19,21 @@ public final class MemoryPlayerIDStore: PlayerIDStore {
     /// Makes a store, with an id to begin with.
     public init(_ id: String? = nil) { self.id = Mutex(id) }
 
-    /// The id.
+    /// Returns the id.
     public func read() -> String? { id.withLock { $0 } }
 
     /// Keeps an id.
     public func write(_ playerID: String) { id.withLock { $0 = playerID } }
 }
 
-/// Keeps the id in a file of its owner's: a JSON object with the seed's key.
+/// Keeps the id in a file that only its owner can read: a JSON object with the seed's key.
 public struct FilePlayerIDStore: PlayerIDStore {
     private let path: String
 
     /// Makes a store; nothing is read yet.
     public init(_ path: String) { self.path = path }
 
-    /// The id; no file is none.
+    /// Returns the id; nil when there is no file.
     public func read() throws -> String? {
         guard FileManager.default.fileExists(atPath: path) else { return nil }
         let object = try JSONDecoder().decode([String: String].self, from: Data(contentsOf: URL(filePath: path)))

@@ -1,6 +1,8 @@
 import ChaparCore
 
-/// One request to IDPush, made without any I/O: path and form of an action, or why it cannot be done.
+/// One request to IDPush: the path and the form of an action.
+///
+/// It is made without any I/O.
 public struct IDPushRequest: Sendable, Hashable {
     /// The path under the base address.
     public let path: String
@@ -27,7 +29,7 @@ public struct IDPushRequest: Sendable, Hashable {
     ///   - projectID: IDPush's id of the project.
     ///   - playerID: The device's id, when it has one.
     ///   - facts: The facts about the device that every action carries.
-    /// - Throws: The parts that the action lacks; then nothing is sent.
+    /// - Throws: When the action lacks a part; then nothing is sent.
     public init(
         _ action: IDPushAction,
         projectID: String,
@@ -68,7 +70,8 @@ public struct IDPushRequest: Sendable, Hashable {
         FormEncoding.body(fields.map { ($0.name, $0.value) }, keeping: "/?")
     }
 
-    /// Numbers in their shortest form, truth values as 1 and 0, lists and objects as compact JSON, null as nothing.
+    /// Returns a value as text: numbers in their shortest form, truth values as 1 and 0, lists and objects as compact
+    /// JSON, null as an empty text.
     static func text(_ value: JSONValue) -> String {
         switch value {
         case .null: ""

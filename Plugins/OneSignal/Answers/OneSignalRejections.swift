@@ -1,14 +1,14 @@
 import Foundation
 import ChaparCore
 
-/// The table of OneSignal's refusals: what each status, with what the errors say, means for the caller.
+/// The table of OneSignal's refusals: what each status, together with the errors, means for the caller.
 ///
-/// Sends and calls about devices ask it, with an answer that is no success. It looks at status and errors only, keeps
-/// nothing and repeats nothing.
+/// Sends and calls about devices look up answers that are no success. The table reads status and errors only, and has
+/// no state.
 enum OneSignalRejections {
     /// The sign in an answer's errors by which a row is chosen.
     enum Sign: Sendable, Hashable {
-        /// The errors' text begins so.
+        /// The errors' text begins with these words.
         case begins(String)
         /// An error holds these words, in any case of letters.
         case mentions(String)

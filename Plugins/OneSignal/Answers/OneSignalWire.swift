@@ -27,13 +27,13 @@ struct OneSignalAnswer {
         isReplayed = answer.header("idempotent-replayed")?.lowercased() == "true"
     }
 
-    /// The id of what was made; nil when nothing was, for which OneSignal writes an empty one.
+    /// The id of the message or player that was made; nil when none was: OneSignal then writes no id or an empty one.
     var id: String? {
         guard let id = body?["id"]?.stringValue, !id.isEmpty else { return nil }
         return id
     }
 
-    /// The texts of all errors in one line, cut to what a log can bear; ids and tokens are left out.
+    /// The texts of all errors in one line of at most 300 characters, without ids and tokens.
     var text: String? {
         guard !faults.isEmpty else { return nil }
         let joined = faults.map { fault in
@@ -46,12 +46,12 @@ struct OneSignalAnswer {
     func mentions(_ words: String) -> Bool { faults.contains { $0.text.localizedCaseInsensitiveContains(words) } }
     func hasCode(_ code: String) -> Bool { faults.contains { $0.code == code } }
 
-    /// Whether a player or subscription is gone: what makes a caller register the device again.
+    /// Whether a player or subscription is gone; the caller then registers the device again.
     var isUnknownDevice: Bool {
         status == 404 || mentions("No user with this id found") || hasCode("subscription-0")
     }
 
-    /// The entries of a map among the errors, such as `invalid_player_ids`.
+    /// Returns the entries of a map among the errors, such as `invalid_player_ids`.
     func entries(_ name: String) -> [String] {
         Self.strings(body?["errors"]?[name])
     }
@@ -84,7 +84,7 @@ struct OneSignalAnswer {
         }
     }
 
-    /// OneSignal repeats every id of a request in some of its errors; they are not logged.
+    /// Removes ids from a text: OneSignal repeats every id of a request in some of its errors, and ids are not logged.
     private static func withoutIDs(_ text: String) -> String {
         text.split(separator: " ").filter { $0.count < 32 || $0.contains { !$0.isASCII } }.joined(separator: " ")
     }

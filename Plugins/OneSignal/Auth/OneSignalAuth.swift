@@ -31,7 +31,7 @@ final class OneSignalAuth: AuthStrategy {
         )
     }
 
-    /// The field's value: legacy keys go as they are, not encoded.
+    /// Returns the field's value; a legacy key is written as it is, not encoded.
     static func field(_ key: String, _ scheme: OneSignalOptions.AuthScheme) -> String {
         switch scheme {
         case .key: "Key \(key)"
@@ -40,7 +40,8 @@ final class OneSignalAuth: AuthStrategy {
         }
     }
 
-    /// True only where another key can be read: otherwise OneSignal's own words say more.
+    /// Returns whether the key was refused and another one can be read; otherwise the caller reports OneSignal's own
+    /// words.
     func isRefusal(_ answer: HTTPAnswer) -> Bool {
         guard answer.status == 401 || answer.status == 403, let fresh = reload?() else { return false }
         return fresh != state.withLock { $0.key }

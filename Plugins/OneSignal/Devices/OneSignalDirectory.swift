@@ -1,6 +1,6 @@
 public import ChaparCore
 
-/// OneSignal's users with their aliases and subscriptions: what the capabilities that all platforms share do not say.
+/// OneSignal's users with their aliases and subscriptions, which the abilities that all platforms share do not cover.
 ///
 /// For code that keeps users of its own. Reading is limited to one request a second for each app; callers wait their
 /// turn.
@@ -25,24 +25,24 @@ public struct OneSignalDirectory: Sendable {
         public var token: String
         /// Whether it gets messages.
         public var isSubscribed: Bool
-        /// OneSignal's number for that.
+        /// OneSignal's number for its subscription state.
         public var reason: Int
     }
 
-    /// One name of a user.
+    /// One alias of a user.
     public struct Alias: Sendable, Hashable {
         /// The label, such as `external_id`; case-sensitive.
         public var label: String
         /// The id.
         public var id: String
 
-        /// Makes a name.
+        /// Makes an alias.
         public init(_ label: String, _ id: String) {
             self.label = label
             self.id = id
         }
 
-        /// Makes the name that an app's own user ids go by.
+        /// Makes an alias with the label `external_id`, which holds the app's own user id.
         public init(externalID: String) { self.init("external_id", externalID) }
     }
 
@@ -64,7 +64,7 @@ public struct OneSignalDirectory: Sendable {
         return User(body)
     }
 
-    /// Gives the user of a subscription further names; one that is another user's is refused as `conflicting_aliases`.
+    /// Adds aliases to the user of a subscription; an alias of another user is refused as `conflicting_aliases`.
     public func name(ownerOf subscription: String, _ aliases: [Alias]) async throws(PushError) {
         var identity = JSONObject()
         for alias in aliases { identity[alias.label] = .string(alias.id) }
@@ -72,14 +72,14 @@ public struct OneSignalDirectory: Sendable {
         _ = try await client.call("PATCH", path, ["identity": .object(identity)], quota: .writes)
     }
 
-    /// The names of a subscription's user; nil when there is no such subscription.
+    /// Returns the aliases of a subscription's user; nil when there is no such subscription.
     public func aliases(ownerOf subscription: String) async throws(PushError) -> [String: String]? {
         let path = try path("subscriptions", subscription, "user", "identity")
         let answer = try await client.call("GET", path, quota: .views) { $0.status == 404 }
         return answer.status == 404 ? nil : User.texts(answer.body?["identity"])
     }
 
-    /// Moves a subscription to the user of this name, who must exist.
+    /// Moves a subscription to the user with this alias, who must exist.
     public func move(_ subscription: String, to owner: Alias) async throws(PushError) {
         var identity = JSONObject()
         identity[owner.label] = .string(owner.id)
@@ -112,7 +112,7 @@ extension OneSignalDirectory.User {
         }
     }
 
-    /// The members of an object that are texts.
+    /// Returns the members of an object that are texts.
     fileprivate static func texts(_ value: JSONValue?) -> [String: String] {
         var texts: [String: String] = [:]
         for (name, value) in value?.objectValue ?? JSONObject() { texts[name] = value.stringValue }

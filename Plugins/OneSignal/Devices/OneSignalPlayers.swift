@@ -116,7 +116,7 @@ struct OneSignalPlayers: OneSignalDevices {
         }
     }
 
-    /// `notification_types`: 1 for in, -2 for out.
+    /// Sets `notification_types`: 1 subscribes, -2 unsubscribes.
     func setStatus(_ status: SubscriptionStatus, of device: DeviceRecord) async throws(PushError) {
         let isOn = status == .subscribed
         let now = client.time.now

@@ -109,7 +109,7 @@ struct OneSignalUsers: OneSignalDevices {
         }
     }
 
-    /// The id of the subscription of this type and token.
+    /// Returns the id of the subscription of this type and token.
     private static func find(_ fields: DeviceFields, in body: JSONObject?) -> String? {
         for entry in body?["subscriptions"]?.arrayValue ?? [] {
             guard entry["type"]?.stringValue == fields.kind.subscriptionType,
@@ -236,7 +236,7 @@ struct OneSignalUsers: OneSignalDevices {
             try await limiter.run(device.id) { () async throws(PushError) in
                 var answer = try await patch(request, alias)
                 if answer.status == 404 {
-                    // OneSignal has lost the user: the device's registration makes it again, once.
+                    // OneSignal has lost the user: the device is registered again, once, which makes the user.
                     let fresh = try await create(try DeviceFields(device), record)
                     answer = try await patch(request, self.alias(device, fresh) ?? alias)
                 }

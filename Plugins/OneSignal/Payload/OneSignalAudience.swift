@@ -22,7 +22,7 @@ public enum OneSignalAudience: Sendable, Hashable {
         }
     }
 
-    /// The members of the request that say it.
+    /// Returns the members of the request for the audience.
     func members(isLegacy: Bool) -> JSONObject {
         func list(_ texts: [String]) -> JSONValue { .array(texts.map { .string($0) }) }
         switch self {
@@ -42,7 +42,7 @@ public enum OneSignalAudience: Sendable, Hashable {
         }
     }
 
-    /// Whether a member of a request names an audience: overrides must not touch one, nor one that OneSignal may add.
+    /// Whether a member of a request names an audience, or one that OneSignal may add later: overrides must not set it.
     static func isName(_ member: String) -> Bool {
         ["filters", "tags", "segments", "target_channel"].contains(member)
             || ["include", "exclude"].contains { member.hasPrefix($0) }
@@ -138,9 +138,10 @@ public enum OneSignalFilter: Sendable, Hashable {
         number == number.rounded() && abs(number) < 1e15 ? String(Int64(clamping: number)) : String(number)
     }
 
-    /// The filters of the gateway's tags: `key:value`, or `key` for a tag that is there at all.
+    /// Returns the filters of the gateway's tags: `key:value`, or `key` for a tag with any value.
     ///
-    /// All and none hold in every branch, and each of any makes a branch of its own. Nil without any tag.
+    /// Tags of `all` and `none` stand in every branch; each tag of `any` makes a branch of its own. Nil without any
+    /// tag.
     public static func filters(_ tags: TagFilter) -> [OneSignalFilter]? {
         func condition(_ tag: String, isWanted: Bool) -> OneSignalFilter {
             guard let (key, value) = tag.halves(at: ":") else { return .tag(tag, isWanted ? .exists : .notExists) }

@@ -5,10 +5,10 @@ import ChaparCore
 enum OneSignalCheck {
     /// The most bytes of `data` as JSON.
     static let dataLimit = 2_048
-    /// The most bytes of the whole, as far as it can be told: APNs and FCM take 4 KB, and OneSignal adds its own.
+    /// The most bytes of the whole message, estimated: APNs and FCM take 4 KB, and OneSignal adds members of its own.
     static let payloadLimit = 3_500
 
-    /// Faults that OneSignal would refuse, and what it would drop.
+    /// Finds what OneSignal would refuse (faults) and what it would drop (warnings).
     static func examine(_ notification: PushNotification) -> PayloadCheck {
         PayloadCheck(faults: faults(notification), warnings: warnings(notification))
     }

@@ -66,7 +66,7 @@ public struct OneSignalExtras: PlatformPayload, Hashable {
     public var timing: Timing?
     /// How many devices a minute get it; 0 takes a limit of the app's away.
     public var devicesPerMinute: Int?
-    /// Whether the app's limit of notifications for each user counts.
+    /// Whether the app's limit of notifications for each user applies.
     public var isFrequencyCapped: Bool?
 
     /// Makes extras; everything is optional and set by name.

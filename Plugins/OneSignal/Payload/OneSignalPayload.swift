@@ -3,7 +3,7 @@ import Foundation
 import ChaparCore
 import ChaparOneSignalDevices
 
-/// A notification in OneSignal's words: the members of a create but for app, audience and key.
+/// A notification in OneSignal's words: the members of a create except app, audience and key.
 struct OneSignalPayload {
     /// The longest time to live, in seconds.
     static let longestTimeToLive: Int64 = 2_419_200
@@ -57,7 +57,7 @@ struct OneSignalPayload {
         OneSignalAudience.isName(name) || ["app_id", "idempotency_key", "external_id"].contains(name)
     }
 
-    /// The bytes of the whole request.
+    /// Returns the bytes of the whole request.
     func bytes(appID: String, audience: OneSignalAudience, key: String, isLegacy: Bool) -> [UInt8] {
         var request: JSONObject = ["app_id": .string(appID), "idempotency_key": .string(key)]
         for (name, value) in audience.members(isLegacy: isLegacy) { request[name] = value }
@@ -115,17 +115,18 @@ struct OneSignalPayload {
         if let category = notification.category { members["ios_category"] = .string(category) }
     }
 
-    /// At most 64 characters: a longer id becomes its hash.
+    /// Returns a collapse id of at most 64 characters: a longer one becomes its hash.
     static func collapseID(_ id: String) -> String {
         guard id.count > 64 else { return id }
         return SHA256.hash(data: Array(id.utf8)).map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
     }
 }
 
-/// A text in OneSignal's languages: read once for each language that it has, however many the other texts have.
+/// A text in OneSignal's languages, of which each is read once.
 struct OneSignalText {
-    /// The text in each language, by OneSignal's code: of tags that share a code the one spelled like it, else the
-    /// first.
+    /// The text in each language, by OneSignal's code.
+    ///
+    /// Of several tags with one code, the tag that equals the code counts, else the first.
     private(set) var byCode: [String: String] = [:]
     /// The text in every other language.
     let fallback: String

@@ -1,9 +1,9 @@
 public import Foundation
 public import ChaparCore
 
-/// Messages that OneSignal has taken: how they fare, and taking them back.
+/// Messages that OneSignal has taken: their reports and their cancellation.
 ///
-/// Looking is limited to one request a second for each app, all ways of looking together; callers wait their turn.
+/// All reads together are limited to one request a second for each app; callers wait their turn.
 public struct OneSignalMessages: MessageCanceller, MessageTracker {
     /// OneSignal's report on a message.
     ///
@@ -11,7 +11,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
     public struct Report: Sendable, Hashable {
         /// The message's id.
         public var id: String
-        /// Where it stands.
+        /// The state of the message.
         public var state: DeliveryState
         /// Handed to the device's platform.
         public var successful: Int
@@ -71,15 +71,15 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
 
     let client: OneSignalClient
 
-    /// Makes a message for any audience, in one request: what a `Recipient` cannot say (aliases of other labels,
-    /// filters on sessions, excluded segments).
+    /// Makes a message for any audience in one request, also for one that a `Recipient` cannot name (aliases of other
+    /// labels, filters on sessions, excluded segments).
     ///
     /// - Parameters:
     ///   - notification: The content.
     ///   - audience: Whom it goes to; at most the platform's limit of ids.
     ///   - key: A UUID that stays the same when the call is repeated.
     /// - Returns: The result: the message, or that no recipient matched.
-    /// - Throws: Why no message was made, or why that is unknown.
+    /// - Throws: When no message was made, or when that is unknown.
     public func create(
         _ notification: PushNotification,
         to audience: OneSignalAudience,
@@ -127,7 +127,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         }
     }
 
-    /// Looks at a message; nil when OneSignal does not know it, or no more after its 30 days.
+    /// Reads a message; nil when OneSignal does not know it, or has removed it after 30 days.
     public func report(of platformID: String) async throws(PushError) -> Report? {
         let path = try OneSignalClient.path("notifications", platformID) + "?app_id=\(client.options.appID)"
         let answer = try await client.call("GET", path, quota: .views) { Self.isUnknown($0) }
@@ -138,7 +138,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         return report
     }
 
-    /// Looks at the newest messages, 50 at most: one request where many wait.
+    /// Reads the newest messages, at most 50, in one request.
     public func list(limit: Int = 50, offset: Int = 0) async throws(PushError) -> [Report] {
         let query = "?app_id=\(client.options.appID)&limit=\(min(max(limit, 1), 50))&offset=\(max(offset, 0))&kind=1"
         let answer = try await client.call("GET", "/notifications\(query)", quota: .views)
@@ -148,7 +148,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         return list.compactMap { $0.objectValue.flatMap { Report($0, now: client.time.now) } }
     }
 
-    /// Where a message stands.
+    /// Returns the state of a message.
     public func state(of platformID: String) async throws(PushError) -> DeliveryState? {
         try await report(of: platformID)?.state
     }
@@ -162,7 +162,7 @@ public struct OneSignalMessages: MessageCanceller, MessageTracker {
         return max(0, expected - report.successful - report.failed - report.errored)
     }
 
-    /// Stops what has not gone out; false when all of it has.
+    /// Cancels the part of a message that has not gone out; returns false when all of it has.
     ///
     /// Repeating it is harmless.
     public func cancel(platformID: String) async throws(PushError) -> Bool {

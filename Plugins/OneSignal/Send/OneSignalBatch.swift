@@ -2,9 +2,9 @@ import Foundation
 import ChaparCore
 import ChaparOneSignalDevices
 
-/// How the recipients of a request are addressed: those that are refused at once, and the chunks of the others.
+/// The division of a request: the recipients that are refused at once, and the requests to OneSignal for the others.
 struct OneSignalBatch: Sendable {
-    /// The word of the refusal that makes a chunk smaller.
+    /// The reason of the refusal after which a chunk is halved.
     static let tooMany = "too_many_entries"
 
     /// Outcomes that need no request.
@@ -166,7 +166,9 @@ struct OneSignalBatch: Sendable {
 }
 
 extension OneSignalOutcomes {
-    /// The meaning of an answer to a create: the id decides, never the status.
+    /// Reads an answer to a create.
+    ///
+    /// A success status is not enough: the id decides whether a message was made.
     init(_ answer: OneSignalAnswer, for chunk: OneSignalBatchRequest) {
         let isForAudience = if case .audience = chunk.form { true } else { false }
         guard (200..<300).contains(answer.status) else {

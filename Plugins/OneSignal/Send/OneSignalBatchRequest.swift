@@ -52,7 +52,7 @@ struct OneSignalBatchRequest: Sendable, Hashable {
         }
     }
 
-    /// UUID version 5 (RFC 9562) over the backend's name and the sorted deliveries with their targets.
+    /// Returns a UUID of version 5 (RFC 9562) over the backend's name and the sorted deliveries with their targets.
     static func key(_ backend: String, _ members: [Member]) -> String {
         var hash = Insecure.SHA1()
         // Chapar's own name space, drawn once.
@@ -81,14 +81,13 @@ struct OneSignalOutcomes: Sendable {
     func outcome(for target: String) -> DeliveryOutcome { exceptions[target] ?? outcome }
 }
 
-/// Keeps the requests that have no final answer yet, so that each is repeated as it was, whichever caller needs a part
-/// of it.
+/// Keeps the requests that have no final answer yet, so that each is repeated unchanged, even if a caller needs only a
+/// part of it.
 ///
 /// A gateway that starts again, or retries, may group deliveries in another way. The new group would be another request
 /// with another key, and the platform would send twice. Requests for more than one recipient are therefore kept in the
 /// gateway's store before they are sent, up to ``slots`` at a time, and further ones in memory. The key of a single
 /// recipient follows from the delivery.
-/// follows from the delivery.
 actor OneSignalLedger {
     private struct Entry {
         var chunk: OneSignalBatchRequest
@@ -99,7 +98,7 @@ actor OneSignalLedger {
         var unreported: Set<MessageID>
     }
 
-    /// How many requests are kept in the store at a time; further ones are kept in memory only.
+    /// The most requests in the store at a time; further ones are kept in memory only.
     static let slots = 128
     /// The most deliveries that are remembered.
     static let capacity = 1_000_000
@@ -211,7 +210,7 @@ actor OneSignalLedger {
         }
     }
 
-    /// Reads what an earlier process left open; once.
+    /// Reads, once, the requests that an earlier process left open.
     private func load() async {
         if let loading { return await loading.value }
         let task = Task { await self.read() }

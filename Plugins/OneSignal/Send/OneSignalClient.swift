@@ -11,7 +11,7 @@ final class OneSignalClient: Sendable {
         case messages
         /// Users and subscriptions.
         case writes
-        /// Everything that only looks: one a second for each app.
+        /// Reads: one a second for each app.
         case views
     }
 
@@ -61,7 +61,7 @@ final class OneSignalClient: Sendable {
         return .success(read)
     }
 
-    /// Makes one exchange that is no send; anything but 2xx is an error, unless `accepting` says otherwise.
+    /// Makes one exchange that is no send; throws for any status other than 2xx that `accepting` does not allow.
     func call(
         _ method: String,
         _ path: String,
@@ -79,7 +79,7 @@ final class OneSignalClient: Sendable {
         }
     }
 
-    /// A path of segments, each percent-encoded: user ids hold `@`, `/` and spaces in real life.
+    /// Returns a path of segments, each percent-encoded: user ids may hold `@`, `/` and spaces.
     static func path(_ segments: String...) throws(PushError) -> String { try FormEncoding.path(segments) }
 
     func shutdown(grace: Duration) async {

@@ -13,7 +13,7 @@ actor OneSignalMessageShare {
     private var sent: [(at: Date, count: Int)] = []
     private var total = 0
 
-    /// A limit of 0 is none.
+    /// Makes a counter; a limit of 0 is no limit.
     init(limit: Int, time: any TimeSource) {
         self.limit = limit
         self.time = time

@@ -177,7 +177,8 @@ extension OneSignalHandler {
         return made
     }
 
-    /// Returns the players that get a message, those named that are not subscribed, and the users with such a device.
+    /// Returns the players that get a message, the named ones that are not subscribed, and the users who have such a
+    /// player.
     private static func audience(
         _ body: JSONObject,
         _ kind: [String],

@@ -6,7 +6,7 @@ internal import ChaparSimulator
 public struct OneSignalPlayer: Sendable, Hashable {
     /// Its id, a UUID in lower case.
     public var id: String
-    /// `iOSPush`, `AndroidPush`, `HuaweiPush`.
+    /// OneSignal's name of its type, such as `iOSPush`, `AndroidPush` or `HuaweiPush`.
     public var type: String
     /// Its device token.
     public var token: String
@@ -84,7 +84,7 @@ struct OneSignalState {
 
     // MARK: Players
 
-    /// Adds a player, or finds the one with this token, even when it has another user.
+    /// Adds a player, or finds the one with this token and gives it to `user`.
     mutating func addPlayer(_ type: String, _ token: String, user: String?) -> String {
         let key = "\(type) \(token)"
         if let id = playerOfToken[key], let player = players[id] {

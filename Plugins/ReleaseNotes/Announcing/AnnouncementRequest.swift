@@ -6,7 +6,7 @@ struct AnnouncementRequest: Sendable {
     var version = ReleaseVersion(major: 0)
     /// Whether a version that is not current yet may be announced.
     var isTeaser = false
-    /// The languages that texts are made in; nil is all.
+    /// The languages to write texts in; nil is all.
     var languages: [String]?
     /// The backends to go through, in order; nil leaves it to the routes.
     var backends: [String]?
@@ -106,14 +106,14 @@ struct AnnouncementTexts: Sendable {
         return "\(style.whatsNew?.text ?? app.name) \(style.isRightToLeft ? version.persian : version.description)"
     }
 
-    /// Up to three changes, cut between characters as people see them.
+    /// Returns up to ``shownChanges`` changes, at most ``longestBody`` characters as people count them.
     static func body(_ changes: [String]) -> String {
         let text = changes.filter { !$0.isEmpty }.prefix(shownChanges).joined(separator: "\n")
         guard text.count > longestBody else { return text }
         return text.prefix(longestBody - 1) + "…"
     }
 
-    /// The notification for devices that run a version; `since` is nil where it is not known.
+    /// Returns the notification for devices that run a version; `since` is nil where the version is not known.
     func notification(to devices: [String], since: ReleaseVersion?, backend: String?) -> JSONObject {
         var data: JSONObject = [
             "type": "release_notes", "app": .string(app.id), "version": .string(version.description),

@@ -20,7 +20,7 @@ actor Announcer {
 
     /// The result of an announcement.
     struct Result: Sendable {
-        /// Devices that run an older version.
+        /// Devices of an older version, and those of an unknown version that count as older.
         var eligible = 0
         /// Devices that a notification was accepted for now.
         var sent = 0
@@ -165,7 +165,7 @@ actor Announcer {
         _ result: inout Result,
         _ gate: any ModuleGate
     ) async throws(PushError) {
-        // The number tells a repeat for devices whose first announcement failed from that first announcement.
+        // The number of parts makes the key new when devices get the same request again after a failed delivery.
         let hash = StableHash.text(JSONValue.object(notification).bytes)
         let key = "release-notes/\(name)/\(ledger.parts.count)/\(hash)"
         let number = try await ledger.add(.init(request: notification, key: key))
@@ -274,7 +274,8 @@ extension Announcer.Result {
             "unreachable": number(unreachable), "per_backend": .object(backends),
         ]
         if let refusal { json["refusal"] = .string(refusal) }
-        // Platforms may compare versions as text, in which 1.10 comes before 1.9: such a comparison selects no user.
+        // No user is selected by a platform's own filter: it may compare versions as texts, where 1.10 comes before
+        // 1.9.
         if let names = request.backends {
             let reason =
                 "Devices that only the platform knows are left out: its own filter may compare versions as text."

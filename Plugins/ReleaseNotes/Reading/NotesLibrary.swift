@@ -48,7 +48,7 @@ actor NotesLibrary {
         logger = context.logger
     }
 
-    /// The list of an app's language; nil when no document was ever good and nothing was posted.
+    /// Returns the list of an app's language; nil when no document was ever good and nothing was posted.
     func shelf(_ app: String, _ language: String) async throws(PushError) -> Shelf? {
         let source = try await source(Key(app: app, language: language), mustLook: false)
         guard source.read != nil || !source.added.isEmpty else { return nil }
@@ -63,7 +63,7 @@ actor NotesLibrary {
         )
     }
 
-    /// Reads all documents of an app again; gives what is wrong with each, by language.
+    /// Reads all documents of an app again; returns the problems of each, by language.
     func reload(_ app: String) async throws(PushError) -> [String: [ReleaseNotesProblem]] {
         var problems: [String: [ReleaseNotesProblem]] = [:]
         for language in apps[app]?.languages ?? [] {
@@ -72,7 +72,7 @@ actor NotesLibrary {
         return problems
     }
 
-    /// Adds a version, or replaces it; whether it is new.
+    /// Adds or replaces a version; returns whether it is new.
     func add(_ entry: ReleaseNotes.Entry, to app: String, _ language: String) async throws(PushError) -> Bool {
         let key = Key(app: app, language: language)
         var source = try await source(key, mustLook: false)

@@ -10,7 +10,7 @@ public enum ReleaseNotesReader {
         case automatic
         /// They are skipped, with a warning each; a version may have signs, which the client library takes by accident.
         case lenient
-        /// They make the document bad; all of them are told.
+        /// They make the document bad; all of them are reported.
         case strict
     }
 
@@ -116,7 +116,7 @@ public enum ReleaseNotesReader {
             }
         }
 
-        /// A text, or the three parts of the shape that the shipped decoder takes.
+        /// Reads a text, or the three parts of the form that the library's decoder takes.
         private static func number(_ json: JSONValue?, _ allowsSigns: Bool) throws(Reason) -> ReleaseVersion {
             switch json {
             case .string(let text)?:
@@ -158,7 +158,7 @@ extension ReleaseNotes {
         case compiled
     }
 
-    /// The list as JSON, newest first, without bullets.
+    /// Returns the list as JSON, newest first, without bullets.
     public func json(_ shape: Shape) -> JSONValue {
         let items = entries.map { entry -> JSONValue in
             let changes = JSONValue.array(entry.changes.map { .string($0) })

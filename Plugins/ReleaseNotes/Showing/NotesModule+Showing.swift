@@ -77,7 +77,7 @@ extension NotesModule {
 
     // MARK: Reading the request
 
-    /// A text that a header field can hold: printable ASCII, with `?` for everything else.
+    /// Returns a text for a header field: printable ASCII, with `?` for everything else.
     private static func headerText(_ text: String) -> String {
         String(text.unicodeScalars.map { (0x20...0x7E).contains($0.value) ? Character($0) : "?" })
     }
@@ -143,7 +143,8 @@ extension NotesModule {
         return choice
     }
 
-    /// The language that is asked for, else the first acceptable one that there is, else the default.
+    /// Returns the language for a request: the one that fits `lang`, else the default; without `lang` the first of
+    /// `Accept-Language` that there is, else the default.
     private func language(_ app: NotesApp, _ request: ModuleRequest) -> String? {
         if let wanted = request.query["lang"] { return app.language(for: wanted) ?? app.defaultLanguage }
         for tag in AcceptedLanguages.read(request.header("accept-language") ?? "") {
@@ -190,7 +191,7 @@ enum AcceptedLanguages {
 }
 
 extension StableHash {
-    /// The hash twice, with different beginnings, as 32 hexadecimal digits.
+    /// Returns two hashes of the bytes, with different beginnings, as 32 hexadecimal digits.
     static func text(_ bytes: some Sequence<UInt8>) -> String {
         var (first, second) = (StableHash(), StableHash(start: 0x9AE1_6A3B_2F90_404F))
         for byte in bytes {

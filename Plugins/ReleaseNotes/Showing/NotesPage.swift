@@ -10,7 +10,7 @@ public enum NotesPage {
     public static let policy =
         "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'; base-uri 'none'; form-action 'none'"
 
-    /// The document.
+    /// Returns the document.
     public static func html(_ view: NotesView) -> String {
         let direction = view.isRightToLeft ? "rtl" : "ltr"
         let language = escaped(view.language)
@@ -77,7 +77,7 @@ public enum NotesPage {
             """
     }
 
-    /// Text for HTML, in elements and in attributes.
+    /// Returns text for HTML, in elements and in attributes.
     static func escaped(_ text: String) -> String {
         var escaped = ""
         escaped.reserveCapacity(text.utf8.count)
@@ -115,7 +115,7 @@ public enum NotesPage {
         return variables + "\n" + sheet(view)
     }
 
-    /// The custom properties, with one value of each colour.
+    /// Returns the custom properties, with the light or the dark value of each colour.
     private static func colors(_ view: NotesView, _ value: (NotesColor) -> String) -> String {
         let style = view.style
         let button = style.reviewButton ?? NotesStyle.ReviewButton(title: "")

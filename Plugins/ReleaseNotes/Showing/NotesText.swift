@@ -17,7 +17,7 @@ public enum NotesText {
         }
     }
 
-    /// The lines, each ended by a line break.
+    /// Returns the lines, each ended by a line break.
     public static func render(_ view: NotesView, _ options: Options = Options()) -> String {
         var lines: [Line] = []
         let entries = view.notes.entries
@@ -157,10 +157,10 @@ enum TerminalText {
         return clean
     }
 
-    /// The columns of a text.
+    /// Returns the columns of a text.
     static func width(_ text: String) -> Int { text.reduce(0) { $0 + width(of: $1) } }
 
-    /// The columns of a character: those of its widest part, since marks and joiners add nothing.
+    /// Returns the columns of a character: those of its widest part, since marks and joiners add none.
     static func width(of character: Character) -> Int {
         character.unicodeScalars.map(width(of:)).max() ?? 0
     }

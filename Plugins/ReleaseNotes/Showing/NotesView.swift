@@ -67,12 +67,12 @@ public struct NotesView: Sendable {
         }
     }
 
-    /// A version's title: in Persian digits where the list runs from right to left.
+    /// Returns a version's title, in Persian digits where the list runs from right to left.
     public func title(of entry: ReleaseNotes.Entry) -> String {
         isRightToLeft ? entry.number.persian : entry.number.description
     }
 
-    /// How an entry stands to the reader's version.
+    /// Returns the status of an entry for the reader's version.
     public func status(of entry: ReleaseNotes.Entry) -> ReleaseNotes.Status {
         ReleaseNotes.status(of: entry, for: current)
     }

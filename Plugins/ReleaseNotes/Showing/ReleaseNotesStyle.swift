@@ -22,7 +22,7 @@ public struct NotesColor: Sendable, Hashable {
         self.dark = dark ?? light
     }
 
-    /// One of the named colours.
+    /// Returns a named colour.
     static func name(_ name: String) -> NotesColor { named[name] ?? NotesColor("#000000", "#FFFFFF") }
 
     /// Reads a name, `#RGB`, `#RRGGBB`, `#RRGGBBAA`, or `{"light": …, "dark": …}`; nil for anything else.
@@ -57,7 +57,7 @@ public struct NotesColor: Sendable, Hashable {
         }
     }
 
-    /// The three parts of a value, for terminals.
+    /// Returns the three parts of a value, for terminals.
     static func parts(_ hex: String) -> (red: Int, green: Int, blue: Int) {
         let number = Int(hex.dropFirst().prefix(6), radix: 16) ?? 0
         return (number >> 16 & 255, number >> 8 & 255, number & 255)
@@ -160,6 +160,6 @@ public struct NotesStyle: Sendable, Hashable {
         changesFont: NotesFont(13, .medium)
     )
 
-    /// The defaults.
+    /// Makes the defaults.
     public init() {}
 }

@@ -15,13 +15,13 @@ enum RuStoreRejections {
     enum Consequence: Sendable, Hashable {
         /// The token is dead. Unless that is certain, the other backends of the service are tried first.
         case deadToken(isCertain: Bool)
-        /// The token is dead where the text blames it, else the message stays wrong.
+        /// The token is dead where the text blames it, else the message is refused for good.
         case argument
         /// The token is dead where RuStore itself says so, else the address is wrong.
         case notFound
         /// The token is dead where the text names it, else the service token, or the message, is wrong.
         case provider
-        /// The message stays wrong.
+        /// The message is refused for good.
         case drop
         /// An operator must act.
         case account

@@ -1,6 +1,8 @@
 internal import ChaparCore
 
-/// An answer of RuStore, read as defensively as undocumented shapes ask for.
+/// An answer of RuStore.
+///
+/// Its shapes are not documented, so reading accepts every known form and never fails.
 ///
 /// The direct API's errors have `code`, `message` and `status` at the top or inside `error`, as Google's; the
 /// universal one's have `status`, or `Status` as its successes do, and a list of `errors`. The texts decide only
@@ -48,7 +50,7 @@ struct RuStoreAnswer {
         }
     }
 
-    /// The list of tokens behind `invalid token` or `invalid tokens`; nil when a text has no such words.
+    /// Returns the list of tokens after `invalid token` or `invalid tokens`; nil when a text has no such words.
     private static func list(in text: String) -> Substring? {
         guard let words = text.firstRange(of: "invalid token") else { return nil }
         let rest = text[words.upperBound...]

@@ -27,17 +27,17 @@ public struct RuStoreTokenProvider: TokenProvider {
         self.fetch = fetch
     }
 
-    /// The current token; nil when the app has none for now.
+    /// Returns the current token; nil when the app has none for now.
     ///
     /// Throws `PushError.Code.unavailable` when the app fails or does not answer within the deadline.
     public func token() async throws(PushError) -> DeviceToken? {
         try await AppToken.fetch(within: deadline, fetch) { text throws(InvalidToken) in try validate(text) }
     }
 
-    /// Removes white space at both ends.
+    /// Returns the token without white space at both ends.
     ///
-    /// Inside there may be none, nor control characters, and the text has 4,096 bytes at most. There is no stricter
-    /// pattern, since RuStore promises none.
+    /// Throws for a text with white space or control characters inside, and for more than 4,096 bytes. There is no
+    /// stricter pattern, since RuStore promises none.
     public func validate(_ text: String) throws(InvalidToken) -> DeviceToken { try Self.form(of: text, service) }
 
     static func form(of text: String, _ service: TokenService) throws(InvalidToken) -> DeviceToken {

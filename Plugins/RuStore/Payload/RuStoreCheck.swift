@@ -3,7 +3,7 @@ internal import ChaparCore
 /// The checks of a notification that need no request to RuStore: made before acceptance and, for faults only, again
 /// before sending.
 enum RuStoreCheck {
-    /// Faults and warnings of a notification.
+    /// Finds the faults and warnings of a notification.
     static func examine(_ payload: RuStorePayload, in frame: RuStoreFrame) -> PayloadCheck {
         var check = PayloadCheck(faults: faults(payload, in: frame), warnings: warnings(payload.notification))
         guard check.faults.isEmpty else { return check }
@@ -17,7 +17,7 @@ enum RuStoreCheck {
         return check
     }
 
-    /// Everything that RuStore would refuse, but for the size.
+    /// Finds everything that RuStore would refuse, except the size.
     static func faults(_ payload: RuStorePayload, in frame: RuStoreFrame) -> [Finding] {
         let notification = payload.notification
         var faults = payload.overrides?.faults ?? []
@@ -29,7 +29,7 @@ enum RuStoreCheck {
         return faults
     }
 
-    /// The one of title and body that a notification lacks; nil when it has both or none.
+    /// Returns which of `title` and `body` a notification lacks; nil when it has both or none.
     private static func half(_ payload: RuStorePayload) -> String? {
         func has(_ name: String, _ text: LocalizedText?) -> Bool {
             payload.showsSomething && text != nil || payload.overrides?.brings(name) ?? false
@@ -39,7 +39,7 @@ enum RuStoreCheck {
         return title == body ? nil : title ? "body" : "title"
     }
 
-    /// The keys of `data` that Chapar has for itself.
+    /// Returns a fault for each key of `data` that is reserved by Chapar.
     static func reservedKeys(in data: JSONObject, at place: String) -> [Finding] {
         ["chapar", "chapar_id"].filter { data[$0] != nil }.map { name in
             Finding(
@@ -50,7 +50,7 @@ enum RuStoreCheck {
         }
     }
 
-    /// The fault of a message whose bytes do not fit.
+    /// Returns the fault of a message that is too large.
     static func tooLarge(_ size: Int) -> Finding {
         Finding(
             pointer: "#/content",

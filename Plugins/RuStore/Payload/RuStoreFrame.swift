@@ -32,7 +32,7 @@ struct RuStoreFrame: Sendable {
         return RuStoreFrame(opening: opening, holdsToken: true, uncounted: opening.count + 1)
     }()
 
-    /// The universal API: `{"providers":{"rustore":{…}},"message":{…},"tokens":{"rustore":["…"]}}`.
+    /// Makes the frame of the universal API: `{"providers":{"rustore":{…}},"message":{…},"tokens":{"rustore":["…"]}}`.
     static func universal(projectID: String, serviceToken: Secret) -> RuStoreFrame {
         var writer = JSONWriter(capacity: 256)
         writer.beginObject()

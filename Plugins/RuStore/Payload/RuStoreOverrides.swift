@@ -65,7 +65,7 @@ struct RuStoreOverrides: Sendable {
         check(object, Self.message, at: "")
     }
 
-    /// Whether they bring a title or a text, and which.
+    /// Whether they set a member of the shown notification, `title` or `body`.
     func brings(_ name: String) -> Bool { object["notification"]?[name] != nil }
 
     private mutating func check(_ object: JSONObject, _ members: [(name: String, shape: Shape)], at path: String) {

@@ -33,21 +33,21 @@ struct RuStoreBody: Sendable {
                 guard index + encodedMark.count <= text.count else { return }
                 let isMark = memcmp(start + index, encodedMark, encodedMark.count) == 0
                 if isMark { marks.append(index) }
-                // Another escape of some text has at least two bytes.
+                // Any other escape in the text has at least two bytes.
                 index += isMark ? encodedMark.count : 2
             }
         }
         return marks
     }
 
-    /// The bytes that count against the limit in the request to a target.
+    /// Returns the bytes of the request to a target that count against the limit.
     func size(with target: RuStoreTarget) -> Int {
         let (opening, closing) = frame.surroundings(target)
         let around = opening.utf8CodeUnitCount + closing.utf8CodeUnitCount
         return bytes.count + around + target.value.utf8.count - frame.uncounted
     }
 
-    /// The whole request body for one recipient.
+    /// Returns the whole request body for one recipient.
     func completed(for target: RuStoreTarget, id: MessageID) -> [UInt8] {
         var value = target.value
         let (opening, closing) = frame.surroundings(target)
@@ -88,7 +88,7 @@ struct RuStorePayload {
 
         /// Four weeks, RuStore's default and most.
         static let maximum: Int64 = 2_419_200
-        /// The shortest time that means what it says.
+        /// The shortest time, in seconds, that RuStore takes literally: it reads 0 as four weeks.
         static let least: Int64 = 1
 
         init(seconds: Int64 = maximum) { self.seconds = min(max(seconds, Self.least), Self.maximum) }
@@ -114,7 +114,7 @@ struct RuStorePayload {
         return notification.title != nil || notification.body != nil
     }
 
-    /// The message object.
+    /// Returns the message object as JSON.
     func encoded(language: String?) -> [UInt8] {
         var writer = JSONWriter(capacity: 640)
         writePlain(language, &writer)
@@ -171,7 +171,7 @@ struct RuStorePayload {
         writer.endObject()
     }
 
-    /// RuStore knows strings only: anything else goes as compact JSON text.
+    /// Returns a value as a string, since RuStore takes no other values: compact JSON text for anything but a string.
     static func text(of value: JSONValue) -> String { value.stringValue ?? value.text }
 
     private var buttons: JSONValue {

@@ -134,7 +134,7 @@ private struct BodyCache {
     private let payload: RuStorePayload
     private let frame: RuStoreFrame
     private let isLocalized: Bool
-    /// The last one used: nearly always the only one.
+    /// The body used last: nearly every message has only one.
     private var latest: (language: String?, body: RuStoreBody)?
     private var others: [String?: RuStoreBody] = [:]
 

@@ -3,10 +3,10 @@ internal import ChaparCore
 /// A `message` that keeps RuStore's rules.
 struct RuStoreMessage: Sendable {
     let value: JSONValue
-    /// The seconds that RuStore keeps it.
+    /// The time, in seconds, that RuStore keeps it.
     let timeToLive: Double
 
-    /// RuStore's default and most: four weeks.
+    /// The default and the longest time to live, in seconds: four weeks.
     static let longest = 2_419_200.0
     /// The most bytes of a message.
     static let maximumBytes = 4096

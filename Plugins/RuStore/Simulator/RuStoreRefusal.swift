@@ -86,7 +86,7 @@ struct RuStoreRefusal: Error, Sendable {
 }
 
 extension RuStoreSimulatorConfiguration.Answers {
-    /// The answer to a message that was taken.
+    /// Returns the answer to an accepted message.
     func accepted(on listener: RuStoreListener) -> SandboxAnswer {
         let body =
             switch success {

@@ -16,7 +16,7 @@ final class RuStoreServiceState: Sendable {
         try state.withLock(body)
     }
 
-    /// Returns how a token stands; throws the refusal that its magic asks for once.
+    /// Returns the state of a token; throws the refusal of a magic token that is refused once.
     func device(_ token: String, _ state: inout RuStoreState) throws(RuStoreRefusal) -> RuStoreDevice {
         if let device = state.devices[token] { return device }
         if configuration.honoursMagicTokens, let magic = RuStoreMagicToken(token) {

@@ -73,7 +73,7 @@ struct RuStoreState: Sendable {
         limit = max(4, configuration.inboxLimit)
     }
 
-    /// Clears what happened; tokens and shapes of answers stay.
+    /// Clears the inbox, the counters and the memory of magic tokens; tokens and shapes of answers stay.
     mutating func reset() {
         counters = RuStoreCounters()
         magicSeen = BoundedSet(limit: 100_000)

@@ -1,7 +1,7 @@
 import ChaparCore
 
-/// The tables of a service's refusals: what an answer other than 200 means for the whole request, and what the words of
-/// a message's own outcome ask for.
+/// The tables of a service's refusals: the meaning of an answer other than 200 for the whole request, and the advice
+/// for the words of a message's own outcome.
 ///
 /// ``ServiceOutcomes`` applies them to the recipients of a request. Kind, reason and detail of a message's own outcome
 /// are the service's, so they stand in no table.

@@ -11,18 +11,20 @@ struct ServiceAuth: Sendable {
         let fix: String
     }
 
-    /// The newest first; every request is signed with each.
+    /// The keys, the newest first; every request is signed with each.
     private let keys: [SymmetricKey]
 
-    /// Signs with one secret, or with several while the service changes over: one signature that fits is enough for the
-    /// service.
+    /// Makes a signer with one secret, or with several while the service changes its secret: the service accepts a
+    /// request when one signature fits.
     init(_ secrets: [Secret]) throws(Mistake) {
         var keys: [SymmetricKey] = []
         for secret in secrets { keys.append(try Self.key(secret)) }
         self.keys = keys
     }
 
-    /// Takes `whsec_` and base64, or any other text by its bytes; 24 bytes or more.
+    /// Returns the key of a secret: the base64 after `whsec_`, or the bytes of any other text.
+    ///
+    /// A key has 24 bytes or more.
     private static func key(_ secret: Secret) throws(Mistake) -> SymmetricKey {
         let text = secret.reveal()
         let prefix = "whsec_"
@@ -44,7 +46,7 @@ struct ServiceAuth: Sendable {
         return SymmetricKey(data: bytes)
     }
 
-    /// The fields that a request of this id and body carries when it is sent at `seconds` since 1970.
+    /// Returns the header fields of a request with this id and body that is sent at `seconds` since 1970.
     func fields(id: String, seconds: Int64, body: [UInt8]) -> [HTTPHeader] {
         let signatures = keys.map { key in
             var code = HMAC<SHA256>(key: key)

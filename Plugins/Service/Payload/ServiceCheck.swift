@@ -1,9 +1,9 @@
 import ChaparCore
 
-/// Finds a message that is larger than the service takes, in the longest of its languages' texts.
+/// Finds a message that is larger than the service takes in one of its languages.
 ///
-/// ``ServiceBackend`` calls it before a notification is accepted; what is too large when it is sent is refused by
-/// ``ServiceBatch``.
+/// ``ServiceBackend`` calls it before a notification is accepted; ``ServiceBatch`` refuses a message that is too large
+/// when it is sent.
 enum ServiceCheck {
     static func examine(_ notification: PushNotification, options: ServiceOptions) -> PayloadCheck {
         var message = ServicePayload(notification, expiration: nil)

@@ -35,7 +35,7 @@ struct ServicePayload {
         encodedBytes = rest.count + ending.count
     }
 
-    /// The members of `content` that differ between languages, without braces.
+    /// Returns the members of `content` that differ between languages, without braces.
     mutating func texts(in language: String?) -> ArraySlice<UInt8> {
         var writer = JSONWriter(capacity: 256)
         writer.beginObject()
@@ -52,13 +52,13 @@ struct ServicePayload {
         return writer.bytes.dropFirst().dropLast()
     }
 
-    /// How many bytes the message with such texts has.
+    /// Returns the size, in bytes, of the message with these texts.
     func size(with texts: ArraySlice<UInt8>) -> Int {
         let comma = texts.isEmpty || rest.isEmpty ? 0 : 1
         return Self.beginning.count + texts.count + comma + rest.count + 2 + ending.count
     }
 
-    /// The message with such texts, as a JSON object.
+    /// Returns the message with these texts as a JSON object.
     func bytes(with texts: ArraySlice<UInt8>) -> [UInt8] {
         var bytes: [UInt8] = []
         bytes.reserveCapacity(size(with: texts))
@@ -71,7 +71,7 @@ struct ServicePayload {
         return bytes
     }
 
-    /// How many bytes the message has in the language that needs most.
+    /// Returns the size, in bytes, of the message in the language whose texts are the longest.
     mutating func largestSize() -> Int {
         notification.languages.map { size(with: texts(in: $0)) }.max() ?? 0
     }
@@ -131,7 +131,7 @@ struct ServicePayload {
         writer.endObject()
     }
 
-    /// Writes whom a message goes to.
+    /// Writes the recipient of a message.
     static func write(_ addressee: Addressee, to writer: inout JSONWriter) {
         writer.beginObject()
         writer.field("id", addressee.messageID.description)

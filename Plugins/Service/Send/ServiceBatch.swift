@@ -1,7 +1,7 @@
 internal import Foundation
 internal import ChaparCore
 
-/// The requests of one `send`: their bodies, and which recipient each part of them is about.
+/// The requests to the service for one `send`: their bodies, and the recipients of each.
 struct ServiceBatch {
     /// A recipient: its place in the send, and its message's id.
     struct Slot: Sendable {
@@ -40,7 +40,7 @@ struct ServiceBatch {
         close(name)
     }
 
-    /// Adds a request: one message for each language that its texts are read in.
+    /// Adds a request: one message for each language of its recipients.
     private mutating func add(_ request: PushRequest, at index: Int, _ name: String) {
         guard request.remaining(now: now) != .over else {
             for position in request.recipients.indices {

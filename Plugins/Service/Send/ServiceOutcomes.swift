@@ -28,7 +28,7 @@ struct ServiceOutcomes {
         }
     }
 
-    /// Returns one outcome for every message of the chunk.
+    /// Returns the same outcome for every recipient of the chunk.
     private func all(_ outcome: DeliveryOutcome) -> [DeliveryReport] { chunk.slots.map { $0.report(outcome) } }
 
     private func unknown(_ reason: String, _ detail: String?) -> DeliveryOutcome {

@@ -9,7 +9,7 @@ final class ServiceHandler: SandboxHandler {
     struct State: Sendable {
         var counters = ServiceSimulator.Counters()
         var taken: [JSONValue] = []
-        /// The outcomes of the messages that were decided, so that a repeat gets the same.
+        /// The outcomes by message id: a repeat gets the same one.
         var decided: [String: JSONValue] = [:]
 
         /// The most messages and outcomes that are kept.

@@ -12,7 +12,7 @@ enum WebPushRejections {
         case accepted
         /// The subscription is gone.
         case invalid
-        /// The message stays wrong.
+        /// The message is refused for good.
         case drop
         /// As `drop`, after one more attempt without the topic.
         case dropTopic
@@ -39,7 +39,9 @@ enum WebPushRejections {
         let consequence: Consequence
         let reason: String
         let detail: String?
-        /// Whether only the status says it, so that another VAPID key at subscription explains it as well.
+        /// Whether the row was chosen by the status alone.
+        ///
+        /// Then the cause may also be that the subscription was made with another VAPID key.
         let isVague: Bool
 
         init(_ consequence: Consequence, _ reason: String, _ detail: String? = nil, isVague: Bool = false) {
@@ -101,7 +103,7 @@ enum WebPushRejections {
         "Shutdown": Rule(.retry, "Shutdown", "Apple's server ends."),
     ]
 
-    /// The HTTP statuses, where nothing else says more.
+    /// The rows of HTTP statuses, for answers whose words and numbers have no row.
     private static let statuses: StatusTable<Rule> = [
         .on(200, 201, 202, 204, means: Rule(.accepted, "accepted")),
         .within(200...299, means: foreign),
@@ -137,7 +139,7 @@ enum WebPushRejections {
         return statuses[answer.status] ?? foreign
     }
 
-    /// Microsoft's header fields.
+    /// Returns the row of Microsoft's header fields; nil without one.
     private static func microsoft(_ answer: WebPushAnswer) -> Rule? {
         if answer.status == 406 || answer.status == 429, let word = answer.wnsStatus {
             return word == "channelthrottled"
@@ -147,7 +149,7 @@ enum WebPushRejections {
         return answer.status == 400 && answer.hasWNSError ? Rule(.drop, "wns_rejected", ours) : nil
     }
 
-    /// Google's words, which stand in HTML or plain text.
+    /// Returns the row of Google's words, which stand in HTML or plain text; nil without one.
     private static func google(_ answer: WebPushAnswer) -> Rule? {
         switch answer.status {
         case 400 where answer.text.contains("unauthorizedregistration"):

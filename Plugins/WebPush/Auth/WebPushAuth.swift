@@ -9,9 +9,9 @@ final class WebPushAuth: Sendable {
     /// The most tokens that are kept.
     static let capacity = 1_024
 
-    /// The age, in seconds, up to which a refused token is kept.
+    /// The age, in seconds, up to which a refused token stays in use.
     ///
-    /// So refusals of single subscriptions do not make a new token for each message.
+    /// Without it, refusals of single subscriptions would have a new token signed for each message.
     static let shortestLife: TimeInterval = 10
 
     private struct Place: Hashable {
@@ -44,7 +44,7 @@ final class WebPushAuth: Sendable {
     ///
     /// - Parameters:
     ///   - origin: Scheme, host and port of the endpoint.
-    ///   - key: The place of the key.
+    ///   - key: The index of the key.
     ///   - refusedSince: A token made before this time was refused, so it is signed anew; nil where none was.
     ///   - now: The time.
     /// - Returns: The scheme, the token and the public key.

@@ -1,9 +1,9 @@
 public import ChaparCore
 
 extension WebPushBackend {
-    /// The subscription in its one form: `endpoint`, `keys.p256dh`, `keys.auth`, without blanks.
+    /// Returns the subscription in its canonical form: `endpoint`, `keys.p256dh`, `keys.auth`, without blanks.
     ///
-    /// Refuses a point that is not on the curve, and a host that ``WebPushOptions/allow(hosts:)`` does not have.
+    /// Refuses a point that is not on the curve, and a host that ``WebPushOptions/allow(hosts:)`` does not allow.
     public func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken {
         do throws(WebPushSubscription.Mistake) {
             let subscription = try WebPushSubscription(token.value)

@@ -3,11 +3,11 @@ internal import ChaparCore
 /// The checks of a notification that need no push service: made before acceptance and, for faults only, again before
 /// sending.
 enum WebPushCheck {
-    /// The number of octets of plaintext that Firefox on Android takes in any case: its messages pass through another
+    /// The number of octets of plaintext that Firefox on Android certainly takes: its messages pass through another
     /// service.
     static let safeBytes = 2_600
 
-    /// Faults and warnings of a notification.
+    /// Finds the faults and warnings of a notification.
     static func examine(_ payload: WebPushPayload) -> PayloadCheck {
         let notification = payload.notification
         var check = PayloadCheck(faults: faults(payload))
@@ -24,7 +24,7 @@ enum WebPushCheck {
         return check
     }
 
-    /// Everything that a push service or a browser would refuse, but for the size.
+    /// Finds everything that a push service or a browser would refuse, except the size.
     static func faults(_ payload: WebPushPayload) -> [Finding] {
         let notification = payload.notification
         var faults = payload.overrides.faults

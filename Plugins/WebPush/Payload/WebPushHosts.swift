@@ -2,9 +2,9 @@ internal import ChaparCore
 
 /// The hosts that messages may go to.
 ///
-/// An endpoint comes from a browser, so from anyone. Hosts that the operator or this list names are trusted; a host
-/// that only a pattern or `any` lets through is trusted no further than its public addresses, which are checked at each
-/// attempt.
+/// An endpoint comes from a browser, so an attacker can choose it. Hosts that the operator or this list names are
+/// trusted; a host that only a pattern or `any` lets through is trusted no further than its public addresses, which are
+/// checked at each attempt.
 struct WebPushHosts: Sendable, Hashable {
     /// How far a host is trusted.
     enum Trust: Sendable, Hashable {
@@ -61,7 +61,7 @@ struct WebPushHosts: Sendable, Hashable {
         return nil
     }
 
-    /// Whether some host is let through without being named.
+    /// Whether a host may be accepted that no entry names.
     var hasUnnamed: Bool { takesAny || !domains.isEmpty }
 
     /// The endpoints that `chapar doctor` asks: the named ones, and one of each browser.

@@ -80,7 +80,7 @@ struct WebPushPayload: Sendable {
         return .failure(MessageFault(Self.tooLarge(body.bytes.count)))
     }
 
-    /// The fault of a message that no push service takes.
+    /// Returns the fault of a message that is too large for any push service.
     static func tooLarge(_ bytes: Int) -> Finding {
         Finding(
             pointer: "#/content",

@@ -5,7 +5,7 @@ internal import ChaparCore
 /// A browser's push subscription, as `PushSubscription.toJSON()` gives it: where to send, and the keys to encrypt with.
 ///
 /// Its text is the token of the service `web-push`. The point of `p256dh` is decoded here, which refuses one that is
-/// not on the curve. The endpoint is a capability: who has it can send. It never stands in an error.
+/// not on the curve. The endpoint is a capability: it is enough for sending. So it never stands in an error.
 struct WebPushSubscription: Sendable {
     /// The reason why a text is no subscription: the member and its fault.
     struct Mistake: Error, Hashable {
@@ -69,7 +69,7 @@ struct WebPushSubscription: Sendable {
         self.key = key
     }
 
-    /// The one form of the text: `endpoint`, `keys.p256dh`, `keys.auth`, without blanks.
+    /// The text in its canonical form: `endpoint`, `keys.p256dh`, `keys.auth`, without blanks.
     var text: String {
         var writer = JSONWriter(capacity: 320)
         writer.beginObject()

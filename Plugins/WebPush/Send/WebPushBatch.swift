@@ -1,7 +1,7 @@
 internal import Foundation
 internal import ChaparCore
 
-/// A message to one browser: what is sent, and what was tried.
+/// A message to one browser, with the attempts that were made.
 struct WebPushItem: Sendable {
     let request: Int
     let recipient: Int
@@ -15,11 +15,11 @@ struct WebPushItem: Sendable {
     var topic: String?
     /// The encrypted body, made for the first attempt.
     var body: [UInt8] = []
-    /// The place of the VAPID key.
+    /// The index of the VAPID key.
     var key = 0
-    /// The keys that the service refused as another one's.
+    /// The indexes of the keys that are not the subscription's, by the service's answers.
     var refusedKeys: Set<Int> = []
-    /// The time of the attempt whose VAPID token was refused; nil for another key's.
+    /// The start of the attempt whose VAPID token was refused; nil when none was, or another key is used since.
     var refusedSince: Date?
     /// Whether a token was signed anew for the message.
     var isSignedAnew = false
@@ -114,7 +114,7 @@ struct WebPushBatch {
         }
     }
 
-    /// The value of `TTL`, which every request must have; nil when no time is left.
+    /// Returns the value of `TTL`, which every request must have; nil when no time is left.
     private func life(of request: PushRequest) -> Int64? {
         switch request.remaining(now: started) {
         case .platformDefault: Int64(clamping: options.timeToLive.inSeconds)
@@ -124,8 +124,9 @@ struct WebPushBatch {
         }
     }
 
-    /// The field by which Microsoft's service keeps a message or not; it refuses a `TTL` that does not fit its own
-    /// default.
+    /// Returns the field that tells Microsoft's service whether to keep a message.
+    ///
+    /// Without it the service refuses a `TTL` that does not fit its default.
     private static func cachePolicy(_ address: HTTPAddress, life: Int64) -> [HTTPHeader] {
         guard address.endpoint.isBelow("notify.windows.com") || address.path.hasPrefix("/w/?token=") else { return [] }
         return [HTTPHeader("x-wns-cache-policy", life == 0 ? "no-cache" : "cache")]

@@ -1,8 +1,8 @@
 internal import ChaparCore
 internal import Synchronization
 
-/// The connections to push services: a pool for each origin, over HTTP/2, and over HTTP/1.1 where a service has nothing
-/// newer.
+/// The connections to push services: a pool for each origin, over HTTP/2, or over HTTP/1.1 where a service lacks
+/// HTTP/2.
 ///
 /// Redirects are never followed. Calls to hosts that are not named go to public addresses only, checked at each
 /// connection.
@@ -87,8 +87,7 @@ final class WebPushClient: Sendable {
     var statuses: [HTTPPoolStatus] {
         let older = older.withLock { $0 }
         guard older.isEmpty else {
-            // The HTTP/2 pools of such services failed for good, and would count as an outage: only trouble of a lane
-            // does.
+            // The HTTP/2 pools of services without HTTP/2 have failed for good. They must not count as an outage.
             return pools.values.flatMap(\.statuses).filter { $0.lastConnectFailure?.cause != .protocolNotNegotiated }
         }
         return pools.values.flatMap(\.statuses)

@@ -2,11 +2,10 @@ internal import Foundation
 internal import ChaparCore
 internal import Synchronization
 
-/// The push services that messages go to, each a lane of its own by its origin: one that is down, or refuses the VAPID
-/// token, holds no other up.
+/// A lane for each push service, by its origin: a service that is down, or refuses the VAPID token, delays no other.
 ///
-/// A delivery worker pauses as a whole. So a lane in trouble is held here while another one is in order, and messages
-/// to it are refused with the time that is left. Bounded, and in memory.
+/// A delivery worker can only pause all messages of its backend. So a lane in trouble is held here while another lane
+/// works, and messages to it are refused with the remaining time. Bounded, and in memory.
 final class WebPushLanes: Sendable {
     /// The most lanes that are remembered.
     static let capacity = 1_024
@@ -16,7 +15,7 @@ final class WebPushLanes: Sendable {
     static let longestHold = Duration.seconds(60)
     /// The longest hold where an operator must act.
     static let longestAccountHold = Duration.seconds(900)
-    /// How long after its last message a lane counts as in use, in seconds.
+    /// The time, in seconds, after its last message for which a lane counts as in use.
     private static let memory = TimeInterval(600)
 
     private struct Lane {
@@ -44,8 +43,8 @@ final class WebPushLanes: Sendable {
             lanes[origin, default: Lane(lastUse: now)].lastUse = now
             guard let lane = lanes[origin], let until = lane.until, var refusal = lane.refusal else { return nil }
             let rest = until.timeIntervalSince(now)
-            // If no other lane works, nothing is refused here: the delivery worker pauses as a whole, and probes by
-            // itself.
+            // If no other lane works, nothing is refused here: the delivery worker pauses the whole backend, and probes
+            // by itself.
             guard rest > 0, lane.isForeign || Self.hasOthers(lanes, origin, now) else { return nil }
             refusal.status = nil
             refusal.advice = .retry(after: .milliseconds(clamping: (rest * 1_000).rounded(.up)))
@@ -68,7 +67,7 @@ final class WebPushLanes: Sendable {
         lanes.withLock { $0[origin]?.lastAcceptance = now }
     }
 
-    /// Whether an origin took a message a short time ago.
+    /// Whether an origin took a message within the last 10 minutes.
     func hasWorked(_ origin: HTTPEndpoint, at now: Date) -> Bool {
         lanes.withLock { lanes in
             lanes[origin]?.lastAcceptance.map { now.timeIntervalSince($0) < Self.memory } ?? false
@@ -85,7 +84,7 @@ final class WebPushLanes: Sendable {
     ///   - refusal: The refusal as it would concern the whole backend.
     ///   - pause: The pause that the service asked for.
     ///   - holds: Whether further messages wait.
-    ///   - isForeign: Whether the host is not named in the settings: its trouble is always its own.
+    ///   - isForeign: Whether the settings do not name the host: its trouble then never concerns the whole backend.
     ///   - now: The time.
     /// - Returns: The refusal of the lane alone, with the time that is left; nil for the whole backend's.
     func trouble(

@@ -19,7 +19,7 @@ struct WebPushDevice: Sendable {
         auth = Array(Self.digest("auth", id).prefix(16))
         var number = 0
         while true {
-            // Nearly every number of 256 bits is a key.
+            // Nearly every 256-bit number is a valid key; otherwise the next one is tried.
             if let key = try? P256.KeyAgreement.PrivateKey(rawRepresentation: Self.digest("key \(number)", id)) {
                 self.key = key
                 return
@@ -43,7 +43,8 @@ struct WebPushDevice: Sendable {
         ]).text
     }
 
-    /// Returns the plaintext of a body (RFC 8188 and 8291, one record); nil when anything is not as it must be.
+    /// Returns the plaintext of a body (RFC 8188 and 8291, one record); nil when the body is malformed or made for
+    /// other keys.
     func decrypt(_ body: [UInt8]) -> [UInt8]? {
         guard body.count > Self.headerBytes + Self.tagBytes, body[20] == 65 else { return nil }
         let salt = Array(body[..<16])

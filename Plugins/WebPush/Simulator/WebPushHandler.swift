@@ -145,7 +145,7 @@ struct WebPushFault: Error {
 
 /// The VAPID token of a request (RFC 8292), checked.
 struct WebPushVAPID {
-    /// How far ahead `exp` may be, in seconds.
+    /// The furthest that `exp` may lie in the future, in seconds.
     private static let longestLife: Double = 86_400
 
     let publicKey: [UInt8]

@@ -18,7 +18,9 @@ public final class WebPushSimulator: Sendable {
         public var ports: [WebPushService: Int] = [:]
         /// The protocols that ALPN may negotiate.
         public var protocols = ["h2", "http/1.1"]
-        /// Whether each id is a subscription, and magic ids count; else only those that were made are known.
+        /// Whether every id counts as a subscription; otherwise only those that were made are known.
+        ///
+        /// Magic ids are honoured in both cases.
         public var takesAny = false
         /// The offset of the server's clock from the time source; positive is ahead.
         public var clockOffset = Duration.zero
@@ -26,7 +28,7 @@ public final class WebPushSimulator: Sendable {
         /// Makes the defaults.
         public init() {}
 
-        /// Takes any id, and honours magic ones.
+        /// The configuration for demonstrations: accepts any id.
         public static var demonstration: Configuration {
             var configuration = Configuration()
             configuration.takesAny = true
@@ -90,7 +92,7 @@ public final class WebPushSimulator: Sendable {
     /// The VAPID private key that the sandbox's configuration has, PEM.
     public var vapidKeyPEM: String { key.pemRepresentation }
 
-    /// The public key of it, as pages take it for `applicationServerKey`.
+    /// The public half of that key, as pages pass it in `applicationServerKey`.
     public var applicationServerKey: String { Base64URL.encode(key.publicKey.x963Representation) }
 
     /// The hosts of its services with their ports.

@@ -14,7 +14,7 @@ public struct WebPushDelivery: Sendable, Hashable {
     public let text: String?
     /// The number of octets of the body.
     public let bodyBytes: Int
-    /// The salt and the sender's public key, the first 86 octets of the body, in base64url.
+    /// The first 86 octets of the body, in base64url: the salt, the record size and the sender's public key.
     public let header: String
     /// `TTL`.
     public let timeToLive: Int
@@ -64,7 +64,7 @@ final class WebPushState: Sendable {
     /// The most messages, and the most subscriptions, that are kept.
     static let capacity = 100_000
 
-    /// Whether each id is a subscription; else only those that were made.
+    /// Whether every id counts as a subscription; otherwise only those that were made.
     let takesAny: Bool
     private let values = Mutex(Values())
 

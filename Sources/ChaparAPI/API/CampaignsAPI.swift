@@ -41,7 +41,7 @@ package struct CampaignsAPI: Sendable {
 
     /// Returns a campaign that the caller may see; nil when there is none with the id.
     ///
-    /// What `read_all` finds may only be read.
+    /// A campaign that only `read_all` finds may be read, not changed.
     func find(
         _ id: NotificationID,
         _ scope: RequestScope,

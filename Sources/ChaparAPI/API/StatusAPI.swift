@@ -373,7 +373,7 @@ package struct StatusAPI: Sendable {
     /// Returns a notification that the caller may see, other than one to an audience; nil without one, and for another
     /// sender's, which is reported as unknown.
     ///
-    /// What `read_all` finds may only be read.
+    /// A notification that only `read_all` finds may be read, not changed.
     private func findUnlessCampaign(
         _ text: Substring,
         _ scope: RequestScope,

@@ -197,7 +197,7 @@ package struct SubscriptionAPI: Sendable {
         return try await endpoint.answer(operations, scope)
     }
 
-    // MARK: What waits
+    // MARK: Waiting entries
 
     /// Answers with the outbox entries of a device, oldest first.
     package func list(_ id: Substring, _ scope: RequestScope) async throws(Problem) -> Response {

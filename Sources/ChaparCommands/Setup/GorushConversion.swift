@@ -264,7 +264,7 @@ struct GorushConversion {
                 || Self.paths.contains { "api.\($0.1)" == key })
     }
 
-    // MARK: What has no counterpart
+    // MARK: Keys without a counterpart
 
     /// Keys without a counterpart: the value that needs none, and what is said of any other.
     private static let lost: [(key: String, standard: String, problem: String, fix: String)] = [

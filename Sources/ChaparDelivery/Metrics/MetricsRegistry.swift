@@ -55,7 +55,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
     /// Makes an empty registry.
     public init() {}
 
-    // MARK: What the gateway counts
+    // MARK: The gateway's own metrics
 
     func counter(
         _ name: String,

@@ -73,7 +73,7 @@ final class HTTP2Connection: ChannelInboundHandler {
         stalledAfter = tuning.stalledAfter
     }
 
-    // MARK: What the pool asks
+    // MARK: Calls of the pool
 
     var openStreams: Int { session.openStreams }
     var streamLimit: Int { session.streamLimit }

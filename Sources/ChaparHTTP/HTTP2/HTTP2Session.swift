@@ -202,7 +202,7 @@ final class HTTP2Session {
     }
 }
 
-// MARK: - What the codec calls
+// MARK: - Calls of the codec
 
 extension HTTP2Session {
     func note(_ text: String) { complaint = text }

@@ -4,7 +4,7 @@ internal import ChaparSimulator
 /// The control API of a sandbox, by which tests in other languages, and people with curl, control the simulators.
 ///
 /// `/apns/inbox` goes to the platform `apns`, and so on; `GET /` lists the platforms. A path without a platform's name
-/// goes to the first platform, APNs.
+/// goes to the first simulated platform: APNs, unless it was left out.
 struct SandboxControl: Sendable {
     let platforms: [any SimulatedPlatform]
 

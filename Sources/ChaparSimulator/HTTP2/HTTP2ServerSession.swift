@@ -178,7 +178,7 @@ final class HTTP2ServerSession {
         rawFrames += debugData
     }
 
-    // MARK: What libnghttp2 reports
+    // MARK: Events of libnghttp2
 
     fileprivate func opened(_ id: Int32) {
         highestStream = max(highestStream, id)

@@ -79,7 +79,7 @@ extension PostgresStore {
         return found.first { $0.device.app == app && $0.device.tokens.contains { $0.token == token } }?.device
     }
 
-    // MARK: What is quarantined
+    // MARK: Quarantined tokens
 
     /// Counts the quarantined tokens of each backend, in short reads on the server.
     public func quarantined() async throws(StoreError) -> [QuarantinedTokens] {

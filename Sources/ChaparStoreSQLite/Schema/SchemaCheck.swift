@@ -34,7 +34,7 @@ enum SchemaCheck {
         try migrator.migrate(model, upTo: last)
         let (expected, found) = (try model.read(entries), try entries(db))
         if last != migrator.migrations.last {
-            // What only a step makes that the list lacks: the step would fail over it.
+            // An entry that only a missing step makes must not exist yet: that step would fail.
             try migrator.migrate(model)
             let later = try model.read(entries).keys.filter { expected[$0] == nil }
             if later.contains(where: { found[$0] != nil }) { try requireSteps(applied) }

@@ -103,7 +103,7 @@ extension BackendConformance {
         ),
     ]
 
-    // MARK: Who it is
+    // MARK: Identity
 
     private static func hasName(_ subject: Subject) async throws {
         let name = subject.backend.kind.rawValue

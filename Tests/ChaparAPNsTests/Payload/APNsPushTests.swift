@@ -18,7 +18,7 @@ struct APNsPushTests {
         var name: String
         var notification = PushNotification()
         var push: APNsPush
-        /// What a caller of the API would write under `overrides.apns`.
+        /// The JSON that a caller of the API would write under `overrides.apns`.
         var json: String
         var testDescription: String { name }
     }
@@ -385,7 +385,7 @@ struct APNsPushTests {
         #expect(transport.calls.isEmpty)
     }
 
-    /// What only JSON can say wrongly.
+    /// Mistakes that only JSON can contain.
     static let jsonMistakes: [(JSONObject, String)] = [
         (["interruption-level": "urgent"], "interruption-level"), (["sound": 1], "sound"),
         (["sound": ["critical": true]], "sound/critical"), (["alert": 1], "alert"), (["thread-id": 1], "thread-id"),

@@ -4,7 +4,7 @@ import ChaparTesting
 import Synchronization
 import Testing
 
-/// What is wrong with a model backend: one broken promise each.
+/// The faults of a model backend: one broken promise each.
 enum ModelFault: String, Sendable, CaseIterable {
     case oddKind, noAudience, refusesTopics, checksAgain, noWindow
     case reportsNobody, reportsTwice, reportsOneTooFew, reportsStrangers, dropsBeyondLimit, hasNoID, refusesReplays

@@ -2,7 +2,7 @@ import Foundation
 import ChaparCore
 import Synchronization
 
-/// What the model platform can do beside taking messages.
+/// The model platform's abilities beside taking messages.
 extension ModelBackend: DeviceRegistrar, SubscriptionManager, TagEditor, EventReporter, MessageCanceller,
     MessageTracker, ReceiptReader, ClickReader
 {

@@ -206,7 +206,7 @@ extension ModelBackend {
         return await exchange(addressee, request)
     }
 
-    /// What the platform says of the key, its token and the rate.
+    /// Returns the platform's refusal by the key, its token and the rate; nil when it accepts.
     private func verdict() -> Refusal? {
         platform.state.withLock { state in
             if state.isRefusing {

@@ -21,7 +21,7 @@ struct TokenProviderKitTests {
         (.keepsDeleted, "deletes a token"),
     ]
 
-    /// What a provider's source does.
+    /// The behaviour of a provider's source.
     enum Source { case good, empty, failing, hanging }
 
     /// A provider that keeps every promise, but for one fault.

@@ -11,7 +11,7 @@ struct FCMSectionTests {
     struct Twin: Sendable, CustomTestStringConvertible {
         var name: String
         var payload: any PlatformPayload
-        /// What a caller of the API would write under `overrides.fcm`.
+        /// The JSON that a caller of the API would write under `overrides.fcm`.
         var json: String
         var testDescription: String { name }
     }
@@ -160,7 +160,7 @@ struct FCMSectionTests {
         }
     }
 
-    /// What `APNsPush` of another plugin makes of a Live Activity.
+    /// The payload that `APNsPush` of another plugin makes of a Live Activity.
     private struct Push: PlatformPayload {
         static let kind: BackendKind = "apns"
         var event = "update"

@@ -13,7 +13,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What a connection does with the requests on it, whichever way they go.
+/// Requests on one connection, in each way that they can go.
 @Suite("A connection", .timeLimit(.minutes(1)))
 struct APIConnectionTests {
     private func harness(_ change: (inout GatewayConfiguration) -> Void = { _ in }) -> APIHarness {

@@ -20,8 +20,8 @@ struct APIKeylessTests {
         }
     }
 
-    /// What comes of an attacker's request through proxies that add nothing: nginx with `proxy_http_version 1.1`,
-    /// HAProxy in the mode `http`, which hands the sender's `Host` on, and one that keeps fields of its own for itself.
+    /// An attacker's request as proxies that add nothing pass it on: nginx with `proxy_http_version 1.1`, HAProxy in
+    /// the mode `http`, which hands the sender's `Host` on, and one that keeps fields of its own for itself.
     private static let requests = [
         "GET /v1/backends HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n",
         "GET /v1/backends HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",

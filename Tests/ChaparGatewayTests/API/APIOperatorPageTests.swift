@@ -11,7 +11,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What the page and the shell of an operator ask before they offer or do something.
+/// The questions that the operator's page and shell ask before they offer or do something.
 @Suite("The operator's questions", .timeLimit(.minutes(2)))
 struct APIOperatorPageTests {
     private static func number(_ value: JSONValue?) -> Double? {

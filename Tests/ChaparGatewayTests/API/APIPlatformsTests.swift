@@ -13,7 +13,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What single platforms keep or can do: topics, channels, tokens, messages taken back.
+/// The abilities of single platforms: topics, channels, tokens, messages taken back.
 @Suite("Platforms' topics, channels, tokens and messages, over HTTP", .timeLimit(.minutes(1)))
 struct APIPlatformsTests {
     private static let shop = AppName(rawValue: "shop")
@@ -58,7 +58,7 @@ struct APIPlatformsTests {
         #expect(reply.status == 201, "\(reply.text)")
     }
 
-    // MARK: Who may, and where
+    // MARK: Access
 
     /// Every route, with a body that is right.
     static let calls: [(method: HTTPRequest.Method, path: String, body: String?)] = [
@@ -480,7 +480,7 @@ final class KeepingPlatform: PushBackend, TopicManager, ChannelManager, TokenDir
     let audience = BackendAudience(services: [.androidFirebase, .iOSFirebase], forms: [.topic])
     let services: [TokenService] = [.androidFirebase, .iOSFirebase]
     let importedService = TokenService.iOSAPNs
-    /// What every call fails with.
+    /// The failure of every call.
     let failure = Mutex<PushError?>(nil)
     /// Tokens that it calls dead.
     let dead = Mutex<Set<String>>([])
@@ -489,7 +489,7 @@ final class KeepingPlatform: PushBackend, TopicManager, ChannelManager, TokenDir
     private let kept = Mutex<[String: ChannelStorage]>([:])
     private let made = Mutex<[String]>([])
 
-    /// What it was asked, in order.
+    /// The calls, in order.
     var calls: [String] { made.withLock { $0 } }
 
     var topics: (any TopicManager)? { self }

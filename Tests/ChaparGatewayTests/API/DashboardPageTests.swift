@@ -10,7 +10,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What can be said of the page without a browser; the rest is in Tests/Dashboard.
+/// The checks of the page that need no browser; the others are in Tests/Dashboard.
 @Suite("The dashboard's page", .timeLimit(.minutes(1)))
 struct DashboardPageTests {
     let markup = String(decoding: EmbeddedDocuments.markup, as: UTF8.self)

@@ -50,9 +50,9 @@ final class HeldStore: NotificationStore {
         whole = MemoryStore(database)
     }
 
-    // MARK: What a test does
+    // MARK: Calls of tests
 
-    /// What was accepted, in order.
+    /// The accepted notifications, in order.
     var accepted: [NewNotification] { contents.withLock { $0.accepted } }
 
     /// Lets acceptances and the question for depths fail from now on; nil ends it.

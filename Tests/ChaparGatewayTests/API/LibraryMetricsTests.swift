@@ -9,7 +9,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What libraries count through swift-metrics is shown by the real endpoint, and bounded.
+/// The real endpoint shows the metrics of libraries, which come through swift-metrics, and bounds their number.
 @Suite("Metrics of libraries", .timeLimit(.minutes(1)), .serialized)
 struct LibraryMetricsTests {
     /// swift-metrics takes one backend in the life of a process.

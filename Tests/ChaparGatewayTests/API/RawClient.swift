@@ -48,7 +48,7 @@ struct RawClient {
         }
     }
 
-    /// What came on a connection.
+    /// The bytes that came on a connection.
     private final class Received: Sendable {
         private let state = Mutex((bytes: ByteBuffer(), isInOrder: false))
 

@@ -10,7 +10,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What a file says about its store, in a program that opened the store itself.
+/// The section `store` of a file, in a program that opened the store itself.
 @Suite("A configuration and a store of the program's own", .timeLimit(.minutes(1)))
 struct OwnStoreTests {
     private static let text = """

@@ -18,7 +18,7 @@ final class ScriptedBackend: PushBackend {
     let audience: BackendAudience
     let tracking: (any MessageTracker)?
     let devices: (any DeviceRegistrar)?
-    /// What becomes of the n-th attempt (from 1) for a recipient; nil never reports it.
+    /// Returns the outcome of the n-th attempt (from 1) for a recipient; nil never reports it.
     private let script: @Sendable (Addressee, Int) -> DeliveryOutcome?
     private let seen = Mutex<[String: [Addressee]]>([:])
     private let ended = Mutex(false)

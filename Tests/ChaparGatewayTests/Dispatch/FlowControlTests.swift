@@ -12,8 +12,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What a platform asked for, an open breaker, the quota and what is under way survive a reload; the first three a
-/// restart.
+/// A platform's pause, an open breaker, the quota and open submissions survive a reload; the first three a restart.
 @Suite("The flow control of a backend", .timeLimit(.minutes(2)))
 struct FlowControlTests {
     static let accepted = DeliveryOutcome.accepted(Acceptance(platformID: "p", status: 200))

@@ -263,7 +263,7 @@ private final class BatchingBackend: PushBackend {
 
     /// The sizes of the requests, in order.
     var sizes: [Int] { state.withLock { $0.sizes } }
-    /// What a transport would read as to whether each may be written.
+    /// The permits that a transport would read, one for each call; nil where there is none.
     var permits: [Bool?] { state.withLock { $0.permits } }
     var mostAtOnce: Int { state.withLock { $0.most } }
 

@@ -27,7 +27,7 @@ final class Pair: NodeExchange {
     /// While nothing is set here there is no other one.
     let otherBackends = Mutex<Set<String>??>(nil)
     let declared = Mutex<Set<String>>([])
-    /// What ``mayJudge`` answers.
+    /// The answer of ``mayJudge``.
     let isCurrent = Mutex(true)
 
     var mayJudge: Bool { isCurrent.withLock { $0 } }

@@ -82,7 +82,7 @@ private struct Node {
 
 @Suite("A quota that gateways share", .timeLimit(.minutes(2)))
 struct SharedQuotaTests {
-    /// What a bucket holds: what may go at once.
+    /// Returns the size of a bucket: the messages that may go at once.
     private static func capacity(_ pacing: Pacing) -> Double {
         max(1, pacing.perSecond * pacing.burst.inSeconds)
             + (pacing.urgentShare > 0 ? max(1, pacing.perSecond * pacing.urgentShare) : 0)

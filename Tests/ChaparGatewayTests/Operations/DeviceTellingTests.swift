@@ -167,7 +167,7 @@ struct DeviceTellingTests {
             try await rig.store.enqueue((0..<2_000).map { rig.subscription("x\($0)") })
             let snapshot = rig.snapshot(["crm": ScriptedPlatform()])
             let planner = rig.planner(snapshot)
-            /// What a start of the gateway introduces.
+            /// Introduces as a start of the gateway does; returns the number of entries that this made.
             func start(_ body: (Backfill) async throws -> Void = { _ in }) async throws -> Int {
                 let own = Backfill(store: rig.store, state: rig.store, time: rig.time, logger: quiet)
                 async let introducing: Void = own.run(for: "crm", stamp: "1", snapshot.deviceSync)

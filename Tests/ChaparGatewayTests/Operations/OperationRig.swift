@@ -25,7 +25,7 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
         var detail: JSONObject
     }
 
-    /// What is answered to a call, given how many there were of its kind for its device before.
+    /// The answer to a call; the number counts the earlier calls of its kind for its device.
     typealias Script = @Sendable (Call, Int) async throws(PushError) -> Void
 
     let kind: BackendKind = "scripted"
@@ -34,11 +34,11 @@ final class ScriptedPlatform: PushBackend, DeviceRegistrar, SubscriptionManager,
     let operationPolicy: RetrySchedule
     private let script: Script
     private let state = Mutex<(calls: [Call], resumed: [DeviceRecord], forgotten: [String?])>(([], [], []))
-    /// What else it does when it is asked whether it takes a device.
+    /// A further action when it is asked whether it takes a device.
     let inspect = Mutex<@Sendable (DeviceRecord) -> Void>({ _ in })
     /// The devices whose next registration it wants to hear of.
     let awaited = Mutex<Set<String>>([])
-    /// What ``resume(_:)`` answers.
+    /// The answer of ``resume(_:)``.
     let resumption: Mutex<Result<SubscriptionReport?, PushError>>
 
     init(

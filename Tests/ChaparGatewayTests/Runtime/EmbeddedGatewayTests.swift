@@ -13,7 +13,7 @@ import Testing
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What a program asks of its gateway in place of a request over HTTP.
+/// The calls of a program to its gateway, in place of requests over HTTP.
 @Suite("A gateway within a program", .timeLimit(.minutes(1)))
 struct EmbeddedGatewayTests {
     private static let phone = Recipient.token("4f1c", service: .iOSAPNs)

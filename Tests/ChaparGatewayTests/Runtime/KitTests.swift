@@ -6,7 +6,7 @@ import ChaparStoreContract
 import ChaparTesting
 import Testing
 
-/// What the gateway wraps around stores, or makes providers of, keeps the promises of what it wraps.
+/// The gateway's wrappers of stores and providers keep the promises of the wrapped ones.
 @Suite("The gateway's own stores and providers pass their kits", .timeLimit(.minutes(1)))
 struct KitTests {
     /// A backend of one service that knows what its tokens look like.

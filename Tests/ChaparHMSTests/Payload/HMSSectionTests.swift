@@ -11,7 +11,7 @@ struct HMSSectionTests {
     struct Twin: Sendable, CustomTestStringConvertible {
         var name: String
         var payload: any PlatformPayload
-        /// What a caller of the API would write under `overrides.hms`.
+        /// The JSON that a caller of the API would write under `overrides.hms`.
         var json: String
         var testDescription: String { name }
     }
@@ -154,7 +154,7 @@ struct HMSSectionTests {
         #expect(apple["android"] == nil)
     }
 
-    /// What `APNsPush` of another plugin makes of an alert.
+    /// The payload that `APNsPush` of another plugin makes of an alert.
     private struct Push: PlatformPayload {
         static let kind: BackendKind = "apns"
         var overrides: JSONObject {

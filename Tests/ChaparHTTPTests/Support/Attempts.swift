@@ -1,6 +1,7 @@
 import ChaparCore
 
-/// What a peer knows of one request that it read: what it wrote about it, and how much of that must have arrived.
+/// A peer's record of one request that it read: the bytes that it wrote about it, and how many of them must have
+/// arrived.
 struct Attempt: Sendable {
     let connection: Int
     /// Every status that was written for it, whole answer or not.
@@ -15,7 +16,7 @@ struct Attempt: Sendable {
     var mayBeConfused = false
 }
 
-/// What the peer of a test knows of every call, by the call's number, compared with what the pool told.
+/// The peer's records of all calls, by the call's number, compared with the pool's replies.
 struct Attempts: Sendable {
     private(set) var all: [Int: [Attempt]] = [:]
 
@@ -42,7 +43,7 @@ struct Attempts: Sendable {
         all[number] = attempts
     }
 
-    /// What is wrong with the replies to the calls from `first` on; nothing when all is well.
+    /// Returns the problems of the replies to the calls from `first` on; empty when all is well.
     ///
     /// With `arrives`, what was written before any nonsense must have been told, and a call may only be given up as not
     /// processed when it was turned away three times.

@@ -32,7 +32,7 @@ final class BrokenHTTP1Peer: @unchecked Sendable {
         var isConfusing = false
     }
 
-    /// What a peer writes for one request.
+    /// The output of a peer for one request.
     private struct Output {
         var bytes: [UInt8]
         /// The whole answer has been written before any nonsense.

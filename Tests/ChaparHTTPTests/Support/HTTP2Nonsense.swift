@@ -106,7 +106,7 @@ struct HTTP2Composer {
         )
     }
 
-    /// What a broken peer answers to `streams`, which are not empty.
+    /// Returns a broken peer's answer to `streams`, which are not empty.
     mutating func compose(_ kind: HTTP2Nonsense, _ streams: [Int32]) -> [Piece] {
         var order = streams.shuffled(using: &dice)
         if kind == .resets || kind == .goAways { order = Array(order.prefix(dice.roll(1...order.count))) }
@@ -218,7 +218,7 @@ struct HTTP2Composer {
         return pieces
     }
 
-    /// What no peer may write: aimed at `stream`, which is open, and at others.
+    /// Returns bytes that no peer may write, for `stream`, which is open, and for others.
     private mutating func nonsense(_ kind: HTTP2Nonsense, _ stream: Int32, closed: Int32) -> [UInt8] {
         let fields = ServerConnection.block([(":status", "200")])
         func frame(_ type: UInt8, _ flags: UInt8, _ id: Int32, _ payload: [UInt8], length: Int? = nil) -> [UInt8] {
@@ -305,7 +305,7 @@ struct HTTP2Composer {
         }
     }
 
-    /// What comes before the client has asked anything.
+    /// Returns the bytes that come before the client's first request.
     mutating func early() -> [UInt8] {
         func settings(_ payload: [UInt8]) -> [UInt8] { ServerConnection.frame(4, payload) }
         return dice.pick([

@@ -3,7 +3,7 @@ import NIOPosix
 import NIOSSL
 import Synchronization
 
-/// What a scripted server's connection tells its script.
+/// An event of a scripted server's connection, for its script.
 enum ServerEvent: Sendable {
     /// TLS and the client's preface are done.
     case opened
@@ -89,7 +89,7 @@ final class ScriptedServer: Sendable {
     var port: Int { listener.withLock { $0?.localAddress?.port ?? 0 } }
     var requests: [Request] { log.withLock { $0.requests } }
     var resets: [(stream: Int32, code: UInt32)] { log.withLock { $0.resets } }
-    /// What the client did against the limits that it had acknowledged.
+    /// The client's violations of the limits that it had acknowledged.
     var violations: [String] { log.withLock { $0.violations } }
     var connections: [ServerConnection] { log.withLock { $0.connections } }
 

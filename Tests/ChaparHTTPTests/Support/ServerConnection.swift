@@ -38,7 +38,7 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
     /// Requests that are complete and not answered, oldest first.
     private(set) var pending: [Int32] = []
     private(set) var requestCount = 0
-    /// What tests read on threads of their own.
+    /// The state that tests read on threads of their own.
     private struct Seen {
         var largestFrame = 0
         var continuations = 0
@@ -65,7 +65,7 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
 
     deinit { nghttp2_hd_inflate_del(inflater) }
 
-    // MARK: What scripts do
+    // MARK: Steps of scripts
 
     func frame(_ kind: Kind, flags: UInt8 = 0, stream: Int32 = 0, _ payload: [UInt8] = []) {
         send(Self.frame(kind.rawValue, flags: flags, stream: stream, payload))
@@ -172,7 +172,7 @@ final class ServerConnection: ChannelInboundHandler, @unchecked Sendable {
         pending.removeAll { $0 == id }
     }
 
-    // MARK: What the channel does
+    // MARK: Events of the channel
 
     func handlerAdded(context: ChannelHandlerContext) { self.context = context }
     func handlerRemoved(context: ChannelHandlerContext) {

@@ -1,7 +1,7 @@
 import ChaparCore
 import ChaparOAuth
 
-/// What a stranger's plugin of this shape did wrong, and the kit did not see.
+/// A mistake of a foreign plugin of this shape that the kit did not find.
 enum BellFault: String, Sendable, CaseIterable {
     /// The time to live is not sent.
     case noTimeToLive

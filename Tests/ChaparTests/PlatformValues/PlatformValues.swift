@@ -5,7 +5,7 @@ import Testing
 
 @testable import ChaparCommands
 
-/// What only one platform knows, sent through a gateway as the JSON that its Swift values come to.
+/// The options of single platforms, sent through a gateway as the JSON of their Swift values.
 enum PlatformValues {
     static func run(_ body: (SandboxRig, GatewayClient) async throws -> Void) async throws {
         try await SandboxRig.run { rig in

@@ -17,7 +17,7 @@ extension FuzzTarget {
     private struct Outcome: Equatable {
         var isEstablished = false
         var refusals: [String] = []
-        /// What reached the handlers behind.
+        /// The bytes that reached the handlers behind.
         var rest: [UInt8] = []
     }
 

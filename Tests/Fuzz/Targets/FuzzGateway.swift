@@ -122,7 +122,7 @@ struct FuzzGateway {
         func finish(_ trailingHeaders: HTTPFields?) async throws {}
     }
 
-    /// What every answer must be: one that the API describes, and no failure of the gateway's own.
+    /// Checks that an answer is one that the API describes, and no failure of the gateway's own.
     static func check(_ reply: Reply) throws {
         try require(reply.status < 500, "the gateway does not fail: \(reply.status) \(reply.json?.text ?? "")")
         guard reply.status >= 400 else { return }

@@ -9,7 +9,7 @@ package struct FuzzTarget: Sendable {
     /// Gets a reader that is ready, and uses it.
     package typealias Body = (_ read: @escaping Read) async throws -> Void
 
-    /// What the fuzz binary's `--target` names, and the corpus' folder.
+    /// The name for the fuzz binary's `--target`, and of the corpus' folder.
     package let name: String
     /// Makes ready what the reader needs, hands the reader over, and cleans up.
     package let use: @Sendable (_ body: Body) async throws -> Void

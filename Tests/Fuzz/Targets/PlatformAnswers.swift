@@ -159,7 +159,7 @@ enum PlatformAnswers {
         await backend.shutdown(grace: .zero)
     }
 
-    /// What an outcome must be, to be stored, shown and counted.
+    /// Checks that an outcome can be stored, shown and counted.
     private static func check(_ outcome: DeliveryOutcome) throws {
         switch outcome {
         case .accepted(let acceptance):

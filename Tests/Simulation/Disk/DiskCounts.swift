@@ -1,4 +1,4 @@
-/// What has happened on a ``SimulatedDisk`` since it was made.
+/// The counts of events on a ``SimulatedDisk`` since it was made.
 public struct DiskCounts: Hashable, Sendable {
     /// A fault of a kind that a table of faults lists.
     public enum Fault: String, Hashable, Sendable, CaseIterable {
@@ -12,7 +12,7 @@ public struct DiskCounts: Hashable, Sendable {
         case diskFull
         /// How it all ended.
         case processCrash, powerFailure
-        /// What a power failure, or a sync that forgets, did to unsynced writes.
+        /// The effects of a power failure, or of a sync that forgets, on unsynced writes.
         case droppedWrite, tornWrite, enlargedFile, garbledWrite, droppedTruncation
         /// A creation or deletion was undone by a power failure.
         case undoneEntry

@@ -1,4 +1,4 @@
-/// What a ``SimulatedDisk`` asks the driver of the simulation: which calls fail, what a crash loses, randomness and
+/// The decisions of the simulation's driver for a ``SimulatedDisk``: failing calls, losses of a crash, randomness and
 /// time.
 ///
 /// Every method is called on the thread that uses SQLite, with no lock of the disk held, so that an answer may look at
@@ -6,10 +6,10 @@
 /// ``random()`` have a default, with which nothing ever fails, and a power failure loses everything that was not
 /// synced.
 public protocol DiskDecider: Sendable {
-    /// What becomes of a call that changes the disk; asked before each.
+    /// Returns the fate of a call that changes the disk; asked before each.
     func answer(_ call: DiskCall) -> DiskAnswer
 
-    /// What a power failure leaves of a write or truncation that was not synced.
+    /// Returns the part of a write or truncation that was not synced and that a power failure leaves.
     ///
     /// Asked for each, file by file in the order in which the files were made, within a file in the order of the calls;
     /// also for a sync that fails and forgets (``DiskAnswer/forget``).
@@ -52,7 +52,7 @@ extension DiskDecider {
 
 /// A call that is about to change the disk.
 public struct DiskCall: Hashable, Sendable {
-    /// What is called.
+    /// The function that is called.
     public enum Kind: String, Hashable, Sendable, CaseIterable {
         /// Writes `count` bytes at `offset`.
         case write
@@ -64,7 +64,7 @@ public struct DiskCall: Hashable, Sendable {
         case delete
     }
 
-    /// What is called.
+    /// The function that is called.
     public var kind: Kind
     /// The file's name in its folder; empty for a temporary file of SQLite's, which no crash leaves.
     public var file: String
@@ -84,7 +84,7 @@ public enum DiskMoment: Hashable, Sendable {
     case after
 }
 
-/// What becomes of a call that changes the disk.
+/// The fate of a call that changes the disk.
 public enum DiskAnswer: Hashable, Sendable {
     /// It is done, unless the disk is full.
     case proceed
@@ -131,7 +131,7 @@ public struct UnsyncedChange: Hashable, Sendable {
     public static let sectorBytes = 512
 }
 
-/// What a power failure leaves of a write.
+/// The part of a write that a power failure leaves.
 ///
 /// Bytes outside the write are never touched (`SQLITE_IOCAP_POWERSAFE_OVERWRITE`). A truncation is either kept or
 /// dropped: every other fate drops it.

@@ -13,11 +13,11 @@ final class DiskFile {
     /// Which file of the disk's this is, in the order in which they were made.
     let number: Int
     let name: String
-    /// What reads see.
+    /// The bytes that reads see.
     let current = FileBytes()
-    /// What a power failure leaves if it drops all that was not synced.
+    /// The bytes that a power failure leaves if it drops all that was not synced.
     let durable = FileBytes()
-    /// What was done since the last sync that succeeded.
+    /// The changes since the last sync that succeeded.
     private(set) var changes: [Change] = []
     private let written = FileBytes()
 

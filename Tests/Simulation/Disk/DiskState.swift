@@ -5,7 +5,7 @@ import GRDBSQLite
 /// Nothing here asks or waits; ``SimulatedDisk`` does, between the calls. What a call may touch outside is the memory
 /// that SQLite hands over with it.
 struct DiskState {
-    /// What `xOpen` gave to a connection.
+    /// The handle that `xOpen` gave to a connection.
     struct Handle {
         var file: DiskFile
         var isReadOnly = false
@@ -190,7 +190,7 @@ struct DiskState {
         return SQLiteCode.ok
     }
 
-    /// What a sync of this file would have made durable.
+    /// Returns the changes that a sync of this file would make durable.
     func unsynced(_ handle: Int) -> [UnsyncedChange] { live(handle).map { Self.changes(of: $0.file) } ?? [] }
 
     /// Lets the first unsynced changes come to what was decided.

@@ -1,6 +1,6 @@
 import GRDBSQLite
 
-/// What stands in the memory that SQLite has for an open file: its methods, the disk, and the handle there.
+/// The layout of the memory that SQLite has for an open file: its methods, the disk, and the handle there.
 struct OpenFile {
     private var base: sqlite3_file
     fileprivate var disk: Unmanaged<SimulatedDisk>

@@ -108,7 +108,7 @@ public final class SimulatedDisk: Sendable {
     /// Whether there was a crash and no restart since.
     public var isDown: Bool { state.withLock { $0.isDown } }
 
-    // MARK: What is there
+    // MARK: Contents
 
     /// The bytes that all files may have together; nil for no bound.
     public var budget: Int? {
@@ -128,7 +128,7 @@ public final class SimulatedDisk: Sendable {
     /// A hash of ``contents`` that is the same in each process; it goes over all bytes.
     public var contentsHash: UInt64 { state.withLock { $0.hash } }
 
-    /// What has happened so far.
+    /// The counts so far.
     public var counts: DiskCounts { state.withLock { $0.counts } }
 
     // MARK: Calls that change something

@@ -49,7 +49,7 @@ private func find(_ path: UnsafePointer<CChar>?) -> (disk: SimulatedDisk, name: 
     return disk.map { ($0, String(full[full.index(after: slash)...])) }
 }
 
-/// What SQLite uses without this.
+/// The file system that SQLite uses without this one.
 ///
 /// Found before this one is registered first. SQLite's own file systems are there for as long as the process, and
 /// the tests do not change this one.

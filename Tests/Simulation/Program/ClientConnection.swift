@@ -15,7 +15,7 @@ import ChaparCore
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class ClientConnection: @unchecked Sendable {
-    /// What a socket takes before its sender has to wait.
+    /// The bytes that a socket takes before its sender has to wait.
     private static let capacity = 16 << 10
 
     private let server: EmbeddedChannel

@@ -1,7 +1,6 @@
-/// What clients did to devices, and so what the platform that is synchronised with them must know in the end.
+/// The changes of devices by clients, and so the state that the synchronised platform must have in the end.
 struct DeviceModel {
-    /// What a device may be: by what was answered last, and by what may have come of requests without an answer; nil is
-    /// removed.
+    /// The possible versions of a device, by the last answer and by requests without an answer; nil is removed.
     private var versions: [String: [String?]] = [:]
     /// Changes of this incarnation whose clients went away: they may still be made.
     private var unanswered: [String: [String?]] = [:]

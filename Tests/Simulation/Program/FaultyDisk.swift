@@ -5,7 +5,7 @@ import SimulationDisk
 ///
 /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
 final class FaultyDisk: DiskDecider, @unchecked Sendable {
-    /// What goes wrong with the calls that come next.
+    /// A fault of the calls that come next.
     enum Fault: Int, CaseIterable {
         case shortWrites
         case failingSyncs
@@ -26,12 +26,12 @@ final class FaultyDisk: DiskDecider, @unchecked Sendable {
     /// How many calls went wrong.
     private(set) var faults = 0
     private var faultyCalls = 0
-    /// What goes wrong at one of the next calls.
+    /// The fault at one of the next calls.
     private var faultIn: (calls: Int, fault: Fault)?
     /// The call at which the process or the machine stops; nil for never.
     private var crashIn: (calls: Int, kind: CrashKind)?
     private(set) var crashed: CrashKind?
-    /// What went wrong so far, by kind.
+    /// The faults so far, by kind.
     var counts: DiskCounts { disk?.counts ?? DiskCounts() }
 
     init(_ scheduler: Scheduler) {

@@ -2,9 +2,9 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 
-/// What clients learn of campaigns and resends, and what must be true of them when they are over.
+/// The answers to clients about campaigns and resends, and the checks when these are over.
 extension Oracle {
-    // MARK: What is learned
+    // MARK: Observations
 
     /// Records the id of a campaign, of which there may be one only.
     func learn(_ number: Int, _ id: String) {
@@ -102,8 +102,7 @@ extension Oracle {
         if count("dead_token") > 0 { cover(.deadTokenLeftOut) }
     }
 
-    /// What answers said of the resends of a campaign is so: each has been announced and has ended, and none is
-    /// lacking.
+    /// Checks the answers about the resends of a campaign: each was announced and has ended, and none is lacking.
     ///
     /// Of what went to a user who was erased nothing may be left.
     func judgeResends(_ number: Int) {
@@ -129,7 +128,7 @@ extension Oracle {
     /// Workers know of it within a second; a call of the database, and its answer, may take seconds each.
     private static func grace(_ world: World) -> Int64 { world.database == nil ? 6_000_000_000 : 12_000_000_000 }
 
-    /// What must be true of a campaign that is over: `answer` is about it, and `items` are its deliveries.
+    /// Checks a campaign that is over: `answer` is about it, and `items` are its deliveries.
     func judge(campaign number: Int, _ answer: JSONValue, _ items: [JSONValue], _ world: World) {
         let campaign = campaigns.all[number]
         guard let states = judgeDeliveries(campaign, answer, items) else { return }
@@ -207,7 +206,7 @@ extension Oracle {
         }
     }
 
-    /// What platforms got of a campaign: nothing while it was paused and after it was cancelled, and what counts as
+    /// Checks the sends of a campaign: none while it was paused or after it was cancelled, and all that count as
     /// accepted.
     private func judgeSends(
         _ campaign: CampaignModel.Campaign,

@@ -2,9 +2,9 @@ import Foundation
 import ChaparComposition
 import ChaparCore
 
-/// What must be true of each accepted delivery when all has ended.
+/// The checks of each accepted delivery when all has ended.
 extension Oracle {
-    /// What must be true when all has ended.
+    /// Checks the world when all has ended.
     func judge(_ world: World) {
         if let difference = devices.difference(from: world.platforms[2]) { return fail(difference) }
         if devices.isJudged { cover(.devicesJudged) }
@@ -76,8 +76,8 @@ extension Oracle {
         fail("\(key) counts as \(state), and \(holders.map(\.name)) has it")
     }
 
-    /// What a platform has refused for good does not come back to it, if nothing kept the gateway from writing that
-    /// down.
+    /// Checks that a message refused for good does not come back to its platform, if the gateway could record the
+    /// refusal.
     private func judgeRefusals(_ key: String, _ world: World) {
         for platform in world.platforms {
             guard let refused = platform.refused[key], let again = platform.offered[key]?.first(where: { $0 > refused })

@@ -134,7 +134,7 @@ final class Oracle: @unchecked Sendable {
         frames.reset()
     }
 
-    /// What may have been claimed now will be found without an answer.
+    /// Notes the deliveries that may be claimed now: they will be found without an answer.
     func interrupt(steady: Date?) { interrupted.formUnion(claimable(at: steady)) }
 
     /// The gateway loses its lease and goes on: what it may have claimed is found without an answer, or still sent.
@@ -155,7 +155,7 @@ final class Oracle: @unchecked Sendable {
         return found
     }
 
-    // MARK: What clients did
+    // MARK: Requests of clients
 
     /// Records a new submission; gives its serial number.
     func add(_ make: (Int) -> Submission) -> Int {

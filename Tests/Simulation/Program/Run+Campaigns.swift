@@ -3,7 +3,7 @@ import NIOHTTP1
 import ChaparCore
 import SimulationDisk
 
-/// What clients do with campaigns, with the devices that these go to, and with what failed of them.
+/// The actions of clients on campaigns, on the devices that these go to, and on failed deliveries.
 extension Run {
     // MARK: Devices
 

@@ -9,7 +9,7 @@ import SimulationDisk
 @testable import ChaparGateway
 @testable import ChaparServer
 
-/// What clients do to the gateway.
+/// The actions of clients on the gateway.
 extension Run {
     /// The users; each has two devices.
     static let users = 3
@@ -286,7 +286,7 @@ extension Run {
     /// `@unchecked Sendable`: one thread at a time, see ``Scheduler``.
     private final class Erasure: @unchecked Sendable {
         var isOver = false
-        /// What was accepted for the user since.
+        /// The number of messages accepted for the user since.
         var accepted = 0
         /// How often the store had failed when it began.
         let faults: Int

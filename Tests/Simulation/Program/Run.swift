@@ -13,7 +13,7 @@ import SimulationDisk
 
 /// One run of a script: the actions with whatever they cause, then the healing, then what must be true.
 struct Run {
-    /// What came of a run.
+    /// The result of one run.
     struct Result {
         var failure: String?
         var hash: UInt64

@@ -11,7 +11,7 @@ import SimulationHooks
 /// `@unchecked Sendable`: at any moment exactly one thread of the process runs, the driver's or one that it has given
 /// the turn and waits for.
 final class Scheduler: @unchecked Sendable {
-    /// What may run.
+    /// An item that may run.
     private enum Item {
         case job(UnsafeMutableRawPointer)
         case call(@Sendable () -> Void)

@@ -1,6 +1,6 @@
 import ChaparCore
 
-/// What a run does to a gateway, as numbers: shorter and smaller ones are simpler.
+/// The actions of a run on a gateway, as numbers: shorter and smaller ones are simpler.
 ///
 /// The first record chooses the conditions of the run (``Conditions``), each other one is an ``Action``. What follows
 /// from the scheduler's seed (who runs next, how long a platform takes) is not in it.
@@ -16,7 +16,7 @@ struct Script: Equatable {
     var escalates = false
     /// Whether clients have campaigns, and send again what failed of them.
     var hasCampaigns = false
-    /// What holds for the run.
+    /// The conditions of the run.
     var conditions: Conditions {
         Conditions(records.first ?? Array(repeating: 0, count: Self.width), hasCampaigns: hasCampaigns)
     }
@@ -75,8 +75,7 @@ extension Script: CustomStringConvertible {
     }
 }
 
-/// What holds for a whole run: which faults there are (a swarm of runs has each with and without the others), how large
-/// things are.
+/// The conditions of a whole run: its faults (a swarm of runs has each with and without the others), and sizes.
 struct Conditions: CustomStringConvertible {
     /// The kinds of actions that happen; others become posts.
     let kinds: Set<Action.Kind>
@@ -88,8 +87,7 @@ struct Conditions: CustomStringConvertible {
     let commit: Int
     /// How often the disk lets other things run, in parts of a thousand.
     let pauses: Int
-    /// What goes wrong with the disk while the first store opens, which no action is early enough for, and at which of
-    /// its calls.
+    /// The fault of the disk while the first store opens, before any action, and the number of its call.
     let firstTrouble: (kind: FirstTrouble, call: Int)?
     /// Whether there are campaigns.
     let hasCampaigns: Bool
@@ -123,7 +121,7 @@ struct Conditions: CustomStringConvertible {
 
 /// One thing that clients, platforms, operators or the machine do.
 struct Action: CustomStringConvertible {
-    /// What is done.
+    /// The action.
     enum Kind: Int, CaseIterable {
         case wait, post, postMany, batch, cancel, device, deviceRemoval, devicePost
         case behavior, crash, powerLoss, restart, clock, reload, reader, disk, burst, cut, erasure

@@ -79,7 +79,7 @@ final class SimulatedServer: Service, @unchecked Sendable {
     /// The memory that is set aside for bodies.
     var bodyBytes: Int { api.responder.bodyBytes }
 
-    /// What keeps it open, for messages of failures.
+    /// The reasons why it is open, for messages of failures.
     var state: String {
         "\(connections.count) connections (\(connections.map(\.state).joined(separator: ", "))), \(isQuiescing ? "quiescing" : "open")"
     }
@@ -104,8 +104,7 @@ final class SimulatedServer: Service, @unchecked Sendable {
         release()
     }
 
-    /// What Hummingbird does at a graceful shutdown: no new connections, and an event in the pipeline of every open
-    /// one.
+    /// Does Hummingbird's graceful shutdown: no new connections, and an event in the pipeline of every open one.
     private func quiesce() {
         isQuiescing = true
         for connection in connections { connection.quiesce() }

@@ -8,7 +8,7 @@ import SimulationDisk
 /// What a dead gateway had claimed can be claimed again when its lease is over. `@unchecked Sendable`: one thread at a
 /// time, see ``Scheduler``.
 final class SimulatedDatabase: @unchecked Sendable {
-    /// What goes wrong with it.
+    /// A fault of the database.
     enum Fault: Int, CaseIterable {
         /// Nothing comes through for a while.
         case cut

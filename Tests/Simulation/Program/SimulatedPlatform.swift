@@ -147,7 +147,7 @@ final class SimulatedPlatform: @unchecked Sendable {
     }
 }
 
-/// What stands between one incarnation of a gateway and a platform.
+/// The backend between one incarnation of a gateway and a platform.
 struct SimulatedBackend: PushBackend {
     let kind: BackendKind = "simulated"
     let audience: BackendAudience

@@ -29,7 +29,7 @@ struct Submission {
     var ended: [Int: String] = [:]
     /// The deliveries that the platform which reports has accepted, as far as the gateway knows.
     var reportable: Set<Int> = []
-    /// What the platform has reported, and was told that it is kept.
+    /// The platform's reports that were answered as kept.
     var reported: [Int: String] = [:]
     /// When the next attempt was due, by the store's steady clock, for deliveries that wait for one.
     var due: [Int: Date] = [:]

@@ -2,7 +2,7 @@ import Foundation
 import Logging
 import SimulationDisk
 
-/// What happened in a run, line by line; its hash is the run's.
+/// The events of a run, line by line; its hash is the run's.
 final class Trace: @unchecked Sendable {
     private var sum = FNV1a()
     var hash: UInt64 { sum.value }

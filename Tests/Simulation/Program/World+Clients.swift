@@ -53,7 +53,7 @@ extension World {
         }
     }
 
-    /// What a call of the store brings along, to see that the store lets go of it when it has answered.
+    /// A value that goes with a call of the store, to see that the store releases it when it has answered.
     struct Load {
         fileprivate final class Object: Sendable {}
         fileprivate(set) weak var object: AnyObject?

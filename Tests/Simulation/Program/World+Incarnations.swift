@@ -32,7 +32,7 @@ extension World {
         var failure: String?
         /// Whether the wall clock was set while it lived.
         var hasJumped = false
-        /// What had gone wrong with the disk when it began.
+        /// The number of the store's faults when it began.
         var faults = 0
 
         init(_ number: Int, _ scheduler: Scheduler) {
@@ -132,7 +132,7 @@ extension World {
         incarnation?.server?.disconnect()
     }
 
-    /// What an operator's SIGTERM does.
+    /// Does the work of an operator's SIGTERM.
     func terminate() {
         guard let incarnation, let shutDown = incarnation.shutDown, incarnation.stopped == nil else { return }
         trace.record("SIGTERM")

@@ -24,15 +24,15 @@ final class World: @unchecked Sendable {
     let trace: Trace
     var incarnation: Incarnation?
     var incarnations = 0
-    /// What is configured, see ``snapshot(_:)``.
+    /// The number of the configuration, see ``snapshot(_:)``.
     var variant = 0
     var connections: [ClientConnection] = []
     var readers: [ClientConnection] = []
-    /// What platforms have still to report.
+    /// The reports that platforms have still to make.
     var callbacks: [Callback] = []
     /// A client that reads the events beside the oracle; nil until one came.
     var secondReader: SecondReader?
-    /// What calls of the store brought along, see ``callStore(_:)``.
+    /// The values that went with calls of the store, see ``callStore(_:)``.
     var loads: [Load] = []
 
     init(_ script: Script, trace: Trace) {
@@ -79,7 +79,7 @@ final class World: @unchecked Sendable {
     /// Whether something was ordered to go wrong with the store, and no call has met it yet.
     var isStoreFaultOrdered = false
     private var knownFaults = 0
-    /// What has gone wrong with the store so far.
+    /// The number of the store's faults so far.
     var faults: Int { disk.faults + (database?.faults ?? 0) }
 
     private func step(until end: Int64) {
@@ -137,7 +137,7 @@ final class World: @unchecked Sendable {
         start()
     }
 
-    /// What must hold at any moment.
+    /// Checks the promises that hold at any moment.
     private func check() {
         for platform in platforms where platform.underWay > conditions.window {
             oracle.fail(

@@ -38,7 +38,7 @@ package struct AudienceStoreConformanceCase: Sendable, CustomStringConvertible {
     package var description: String { name }
 }
 
-/// What a walk over all windows found.
+/// The result of a walk over all windows.
 struct AudienceWalk {
     var ids: [String] = []
     var skipped: [AudienceSkip: Int] = [:]

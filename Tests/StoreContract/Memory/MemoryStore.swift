@@ -28,7 +28,7 @@ package final class MemoryDatabase: Sendable {
         wake()
     }
 
-    // MARK: What a test changes behind the stores' backs
+    // MARK: Changes by tests
 
     /// Brings a delivery to a state: a final one ends it, any other is recorded as that of an attempt.
     package func bring(_ delivery: Int64, to state: DeliveryState, attempt: [UInt8]?) {

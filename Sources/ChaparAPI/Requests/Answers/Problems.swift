@@ -207,7 +207,7 @@ extension Problem {
     )
 }
 
-// MARK: - Who asks
+// MARK: - Authentication and access
 
 extension Problem {
     /// Returns the problem of a request without a valid key; `error` is the code of RFC 6750.

@@ -145,7 +145,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         (timer, writeTimer, drainTimer) = (nil, nil, nil)
     }
 
-    // MARK: What comes in
+    // MARK: Reading
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         let part = unwrapInboundIn(data)
@@ -301,7 +301,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         context.fireChannelInactive()
     }
 
-    // MARK: What goes out
+    // MARK: Writing
 
     /// Handles the store's result.
     func finish(_ result: Result<EnqueueResult, StoreError>) {

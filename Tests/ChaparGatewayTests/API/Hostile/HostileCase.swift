@@ -17,21 +17,21 @@ enum Hostility: Int, CaseIterable {
     case noise, flippedBits, garbageInTLS
 }
 
-/// What one broken client does on its connection, by its number alone, and what may come of it.
+/// The writes of one broken client on its connection, which its number alone decides, and their permitted results.
 ///
 /// The titles of its notifications tell what they are: `good SEED PLACE` is well-formed, `bad SEED` is part of what is
 /// not, and `inner SEED` stands within the body of another request.
 struct HostileCase: Sendable {
-    /// What the client does when all is written.
+    /// The client's end when all is written.
     enum End { case waits, halfCloses, leaves }
 
     let seed: Int
     let kind: Hostility
     /// Whether it speaks TLS.
     let isEncrypted: Bool
-    /// What is written, piece by piece.
+    /// The pieces that are written, in order.
     private(set) var pieces: [[UInt8]] = []
-    /// What is then written again and again, until the connection ends.
+    /// The bytes that are then written again and again, until the connection ends.
     private(set) var again: [UInt8] = []
     /// The time between two of them.
     private(set) var pause = Duration.zero

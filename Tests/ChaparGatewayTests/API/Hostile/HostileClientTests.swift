@@ -70,7 +70,7 @@ struct HostileClientTests {
         for complaint in complaints { Issue.record("\(complaint)") }
     }
 
-    /// What went wrong, and what the client that keeps to the rules has sent.
+    /// The problems found, and the messages of the client that keeps to the rules.
     private final class Notes: Sendable {
         private let state = Mutex((complaints: [String](), honest: 0, isOver: false))
 
@@ -169,7 +169,7 @@ struct HostileClientTests {
         }
     }
 
-    /// What is wrong with the answers to one client, and with what was stored of it.
+    /// Returns the problems of the answers to one client, and of its stored notifications.
     private static func judge(_ one: HostileCase, _ text: String, _ isInOrder: Bool, _ store: HeldStore) -> [String] {
         var wrong: [String] = []
         let contents = store.accepted.map { String(decoding: $0.content, as: UTF8.self) }

@@ -54,6 +54,7 @@ public struct BackendBench: Sendable {
     /// - Parameters:
     ///   - make: Makes the backend; called once.
     ///   - token: Returns the token for a number.
+    /// - Throws: The error of `make`.
     public func run(
         _ make: (BackendContext) throws -> any PushBackend,
         token: @escaping @Sendable (UInt64) -> DeviceToken

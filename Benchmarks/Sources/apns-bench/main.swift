@@ -17,6 +17,8 @@ var options = APNsOptions(
 bench.connect(&options.common)
 options.managementEndpoint = nil
 
-try await bench.run { try APNsBackend(options: options, context: $0) } token: { number in
+try await bench.run {
+    try APNsBackend(options: options, context: $0)
+} token: { number in
     DeviceToken(hexadecimal(number &* 0x9E37_79B9_7F4A_7C15, digits: 64), service: .iOSAPNs)
 }

@@ -16,7 +16,9 @@ var options = FCMOptions(
 bench.connect(&options.common)
 options.instanceIDEndpoint = nil
 
-try await bench.run { try FCMBackend(options: options, context: $0) } token: { number in
+try await bench.run {
+    try FCMBackend(options: options, context: $0)
+} token: { number in
     // A registration token has some 160 characters.
     let value = "dR3v0Q:APA91b" + hexadecimal(number &* 0x9E37_79B9_7F4A_7C15, digits: 147)
     return DeviceToken(value, service: .androidFirebase)

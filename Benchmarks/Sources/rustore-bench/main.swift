@@ -13,7 +13,9 @@ let bench = try BackendBench("rustore-bench")
 var options = RuStoreOptions(projectID: "courier-demo", serviceToken: Secret("rus4." + hexadecimal(7, digits: 200)))
 bench.connect(&options.common)
 
-try await bench.run { try RuStoreBackend(options: options, context: $0) } token: { number in
+try await bench.run {
+    try RuStoreBackend(options: options, context: $0)
+} token: { number in
     // As long as the tokens of fcm-bench.
     let value = "dR3v0Q-APA91b" + hexadecimal(number &* 0x9E37_79B9_7F4A_7C15, digits: 147)
     return DeviceToken(value, service: .androidRuStore)

@@ -12,7 +12,15 @@ let package = Package(
     ],
     targets: [
         // What the programs share: what a process used, and sending through a backend.
-        .target(name: "BenchSupport", dependencies: [.product(name: "ChaparCore", package: "chapar")]),
+        .target(
+            name: "BenchSupport",
+            dependencies: [
+                .product(name: "ChaparCore", package: "chapar"),
+                .product(name: "ChaparHTTP", package: "chapar"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "NIOPosix", package: "swift-nio"),
+            ]
+        ),
         .executableTarget(
             name: "transport-bench",
             dependencies: [
@@ -30,9 +38,6 @@ let package = Package(
                 "BenchSupport",
                 .product(name: "ChaparAPNs", package: "chapar"),
                 .product(name: "ChaparCore", package: "chapar"),
-                .product(name: "ChaparHTTP", package: "chapar"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
         // The FCM backend, likewise.
@@ -42,9 +47,6 @@ let package = Package(
                 "BenchSupport",
                 .product(name: "ChaparCore", package: "chapar"),
                 .product(name: "ChaparFCM", package: "chapar"),
-                .product(name: "ChaparHTTP", package: "chapar"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
         // The RuStore backend, likewise.
@@ -53,10 +55,7 @@ let package = Package(
             dependencies: [
                 "BenchSupport",
                 .product(name: "ChaparCore", package: "chapar"),
-                .product(name: "ChaparHTTP", package: "chapar"),
                 .product(name: "ChaparRuStore", package: "chapar"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "NIOPosix", package: "swift-nio"),
             ]
         ),
         // The HMS backend: what a recipient costs in a full batch and alone.

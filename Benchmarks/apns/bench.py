@@ -8,7 +8,6 @@ notification, signs its provider token, and gives each its own device token, tit
 by turns. Trust the CPU per request: requests/s suffer from whatever else the machine does. The goals are 0.6 of h2load's requests/s
 and 3 times its CPU; when one is missed the exit code is 1.
 """
-import argparse
 import json
 import sys
 import tempfile
@@ -25,12 +24,7 @@ BODY = {"aps": {"alert": {"title": "Order 000000 shipped", "body": TEXT}, "badge
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=500_000)
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--senders", type=int, default=6, help="calls of `send` at a time")
-    parser.add_argument("--batch", type=int, default=256, help="notifications in one `send`")
-    parser.add_argument("--json", help="write the result there, too")
+    parser = transport.backend_options(__doc__)
     parser.add_argument("--binary", help="apns-bench, when it is built already")
     options = parser.parse_args()
     options.streams = 1000
@@ -38,13 +32,11 @@ def main():
     binary = options.binary or transport.build("apns-bench")
     fields = transport.FIELDS | {"apns-id": IDS, "apns-collapse-id": IDS, "authorization": transport.AUTHORIZATION}
     with tempfile.TemporaryDirectory() as folder:
-        transport.run("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-out",
-                      f"{folder}/key.p8")
+        key = transport.make_key(folder)
         Path(folder, "body.json").write_text(json.dumps(BODY, separators=(",", ":")))
 
         def ours(port):
-            return [binary, "127.0.0.1", str(port), f"{folder}/ca.pem", f"{folder}/key.p8", str(options.requests),
-                    str(options.senders), str(options.batch)]
+            return [binary, "127.0.0.1", str(port), f"{folder}/ca.pem", key, *transport.shape(options)]
 
         result = transport.compare(folder, options, fields, ours)
     result |= {"benchmark": "apns", "senders": options.senders, "batch": options.batch}

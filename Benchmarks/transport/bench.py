@@ -98,6 +98,28 @@ def build(product):
     return run(*command, "--show-bin-path").strip() + f"/{product}"
 
 
+def make_key(folder):
+    """An APNs key, and its path."""
+    run("openssl", "genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-out", f"{folder}/key.p8")
+    return f"{folder}/key.p8"
+
+
+def backend_options(description):
+    """The parser of a benchmark that sends through a backend."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--requests", type=int, default=500_000)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--senders", type=int, default=6, help="calls of `send` at a time")
+    parser.add_argument("--batch", type=int, default=256, help="notifications in one `send`")
+    parser.add_argument("--json", help="write the result there, too")
+    return parser
+
+
+def shape(options):
+    """The last arguments of a program that sends through a backend."""
+    return [str(options.requests), str(options.senders), str(options.batch)]
+
+
 # What FCM answers to a message.
 FCM_ANSWER = '{\n  "name": "projects/courier-demo/messages/0:1767225600123456%31bd1c9631bd1c96"\n}\n'
 
@@ -141,6 +163,40 @@ def compare(folder, options, fields, ours):
     ratio = {key: table["chapar"][key] / table["h2load"][key] for key in ("rps", "cpu")}
     return {"requests": options.requests, "runs": options.runs, "streams": options.streams, "median": table,
             "ratio": ratio, "all": {"h2load": reference, "chapar": own}}
+
+
+def compare_backends(description, own, reference, rps, cpu=None, files=None):
+    """Runs the programs of two backends by turns, each against a responder of its own, and reports `own` beside `reference`. Each of both
+    is a name and its responder's options; `files` gives for a name and a folder the files that its program needs."""
+    parser = backend_options(description)
+    parser.add_argument("--binaries", help=f"the folder of {reference[0]}-bench and {own[0]}-bench, when they are built already")
+    options = parser.parse_args()
+
+    sides = dict((reference, own))
+    programs = {name: f"{options.binaries}/{name}-bench" if options.binaries else build(f"{name}-bench") for name in sides}
+    results = {name: [] for name in sides}
+    with tempfile.TemporaryDirectory() as folder:
+        make_certificates(folder)
+        make_responder(folder)
+        more = {name: files(name, folder) if files else [] for name in sides}
+        servers = {name: respond(folder, *answer) for name, answer in sides.items()}
+        try:
+            for _, port in servers.values():
+                wait_for_port(port)
+            for _ in range(options.runs):
+                for name, (_, port) in servers.items():
+                    command = [programs[name], "127.0.0.1", str(port), f"{folder}/ca.pem", *more[name], *shape(options)]
+                    results[name].append(chapar(command, options.requests))
+        finally:
+            for server, _ in servers.values():
+                server.terminate()
+                server.wait()
+
+    table = {name: {key: statistics.median(run[key] for run in runs) for key in ("rps", "cpu", "rss")}
+             | {"failed": sum(run["failed"] for run in runs)} for name, runs in results.items()}
+    ratio = {key: table[own[0]][key] / table[reference[0]][key] for key in ("rps", "cpu")}
+    report({"benchmark": own[0], "requests": options.requests, "runs": options.runs, "senders": options.senders,
+            "batch": options.batch, "median": table, "ratio": ratio, "all": results}, options.json, rps=rps, cpu=cpu)
 
 
 def report(result, file, rps, cpu=None):

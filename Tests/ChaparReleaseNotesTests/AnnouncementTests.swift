@@ -140,6 +140,30 @@ struct AnnouncementTests {
         #expect(answer["already_announced"] == 1 && restarted.gate.reached == ["d0"])
     }
 
+    /// The parts of three devices that a crash or another gateway left open, and the numbers of those that are refused.
+    @Test(
+        "A refused part, wherever it stands, is offered once, and its devices get the announcement",
+        arguments: [[0], [1], [2], [0, 1], [1, 2], [0, 2], [0, 1, 2]]
+    )
+    func refusedParts(refused: [Int]) async throws {
+        let state = MemoryState()
+        for number in 0..<3 {
+            let part: JSONValue = [
+                "request": ["to": ["devices": [.string("d\(number)")]]], "key": .string("part-\(number)"),
+            ]
+            try await state.saveState("release_notes/shop/announced/1.4.0/\(number)", part.bytes)
+        }
+        let harness = Harness(versions: ["1.0", "1.1", "1.2"], state: state)
+        harness.gate.contents.withLock { $0.refusedKeys = Set(refused.map { "part-\($0)" }) }
+        let first = try await Self.announce(harness)
+        #expect(first["sent"]?.integerValue == Int64(refused.count))
+        #expect(harness.gate.reached.sorted() == ["d0", "d1", "d2"])
+        let restarted = Harness(versions: ["1.0", "1.1", "1.2"], state: state)
+        let second = try await Self.announce(restarted)
+        #expect(second["sent"] == 0 && second["already_announced"] == 3)
+        #expect(restarted.gate.contents.withLock { $0.offeredKeys } == [], "nothing is offered again")
+    }
+
     static let wrong: [(JSONObject, String)] = [
         (["version": "1.3.2"], "#/version"), (["version": "1.10"], "#/version"), (["version": "x"], "#/version"),
         (["version": "1.4.0", "languages": ["de"]], "#/languages/0"), (["version": "1.4.0", "teaser": 1], "#/teaser"),

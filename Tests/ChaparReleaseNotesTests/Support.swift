@@ -66,6 +66,9 @@ final class FakeGate: ModuleGate {
         var accepted: [(request: JSONObject, key: String, id: NotificationID)] = []
         var states: [String: DeliveryState] = [:]
         var refusal: PushError?
+        /// The keys whose requests are refused, and those of all requests.
+        var refusedKeys: Set<String> = []
+        var offeredKeys: [String] = []
     }
 
     let contents = Mutex(Contents())
@@ -108,7 +111,9 @@ final class FakeGate: ModuleGate {
     func accept(_ notification: JSONObject, idempotencyKey: String) async throws(PushError) -> NotificationID {
         // As a gateway does: the same key gives the first answer again.
         let result = contents.withLock { contents -> Result<NotificationID, PushError> in
+            contents.offeredKeys.append(idempotencyKey)
             if let refusal = contents.refusal { return .failure(refusal) }
+            if contents.refusedKeys.contains(idempotencyKey) { return .failure(PushError(.invalidRequest, "refused")) }
             if let known = contents.accepted.first(where: { $0.key == idempotencyKey }) { return .success(known.id) }
             let id = NotificationID(rawValue: Int64(1000 + contents.accepted.count))
             contents.accepted.append((notification, idempotencyKey, id))

@@ -195,6 +195,39 @@ struct DevicesTests {
         }
     }
 
+    @Test("A browser of OneSignal's export is imported with its keys, and left out without them", .about("webpush"))
+    func oneSignalBrowsers() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let text = rig.sandbox.webPush.subscription("moved", at: .mozilla)
+            let subscription = try JSONValue(parsing: Array(text.utf8))
+            let address = try #require(subscription["endpoint"]?.stringValue)
+            let auth = try #require(subscription["keys"]?["auth"]?.stringValue)
+            let point = try #require(subscription["keys"]?["p256dh"]?.stringValue)
+            let pair = "\(auth),\(point)"
+            let rows = """
+                id,identifier,device_type,invalid_identifier,external_user_id,web_auth,web_p256
+                w1,\(address),8,f,omid,\(pair)
+                w2,\(address)-2,5,t,omid,\(pair)
+                w3,https://push.example.com/e,5,f,omid,,
+                w4,https://push.example.com/e,17,f,omid,abc,
+                w5,3f2a,7,f,omid,\(pair)
+
+                """
+            let done = try await run(["import", "-", "--from", "onesignal"], gateway, input: rows)
+            #expect(done.status == 0, "\(done.errors)")
+            #expect(done.errors.contains("1 unsubscribed, without user and token; left out: 3 web"), "\(done.errors)")
+            let client = try gateway.client()
+            let message: JSONValue = ["to": ["users": ["omid"]], "content": ["title": "We have moved"]]
+            let answer = try await client.post("/v1/notifications", message.bytes, idempotencyKey: "moved")
+            #expect(answer.json["recipients"]?["count"] == 1, "\(answer.json.text)")
+            await client.close()
+            let taken = try await Program.wait("the message") { rig.sandbox.webPush.inbox().first }
+            #expect(taken.id == "moved" && taken.json?["notification"]?["title"] == "We have moved")
+        }
+    }
+
     /// Of two rows with the same token the one that was active later keeps it; a dry run registers neither, and a file
     /// of OneSignal's without its option is recognized.
     private func laterTokens(_ gateway: ServedGateway) async throws {

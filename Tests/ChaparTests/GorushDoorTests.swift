@@ -404,7 +404,60 @@ struct GorushDoorTests {
         }
     }
 
-    @Test("Row 19 in part: a repetition under the caller's key sends nothing again, and notif_id is the reference")
+    /// A server of webhooks: it answers the first request with 500 and every other with 200, writes its port to a file,
+    /// and prints each request's id and body on a line, until a failed delivery came and a repeat of the first request.
+    private static let receiver = """
+        import http.server, os, signal
+        ids, seen = [], []
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["content-length"])).decode()
+                ids.append(self.headers["webhook-id"])
+                seen.append(body)
+                print(ids[-1], body, flush=True)
+                self.send_response(500 if len(ids) == 1 else 200)
+                self.send_header("content-length", "0")
+                self.end_headers()
+            def log_message(self, *_): pass
+        signal.alarm(60)
+        server = http.server.HTTPServer(("127.0.0.1", 0), Handler)
+        with open("port.new", "w") as file: file.write(str(server.server_port))
+        os.rename("port.new", "port")
+        while ids.count(ids[0] if ids else "") < 2 or not any("delivery.failed" in body for body in seen):
+            server.handle_request()
+        """
+
+    @Test(
+        "Rows 6, 19: the hook is a webhook: a failure that comes after the answer is told with notif_id, and again after 500",
+        .enabled(if: FileManager.default.fileExists(atPath: "/usr/bin/python3"), "needs Python")
+    )
+    func hook() async throws {
+        try await SandboxRig.run { rig in
+            try Self.door(rig, Self.section)
+            let file = rig.folder.appending(path: "receiver.py")
+            try Self.receiver.write(to: file, atomically: true, encoding: .utf8)
+            async let received = Script.run("exec python3 receiver.py", in: rig.folder, path: "/usr/bin:/bin")
+            let port = try await Program.wait("the receiver") {
+                try? String(contentsOf: rig.folder.appending(path: "port"), encoding: .utf8)
+            }
+            let address = "http://127.0.0.1:\(port)/hook"
+            try rig.append("webhooks: { feedback_url: \"\(address)\", allow_networks: [127.0.0.0/8] }\n")
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let own = Rig(rig: rig, url: gateway.url)
+            let entry = #"{"notif_id":"n9","tokens":["sim-unregistered-9"],"platform":2,"message":"m"}"#
+            #expect(try await own.push(entry).body == #"{"counts":1,"logs":[],"success":"ok"}"#)
+            let lines = try await received.split(separator: "\n").map { $0.split(separator: " ", maxSplits: 1) }
+            let ids = lines.compactMap(\.first)
+            #expect(Set(ids).count < ids.count, "a request that got 500 comes again under its id: \(lines)")
+            let bodies = try lines.compactMap(\.last).map { try JSONValue(parsing: Array($0.utf8)) }
+            let failure = try #require(bodies.first { $0["type"] == "delivery.failed" }?["data"], "\(lines)")
+            #expect(failure["reference"] == "n9" && failure["backend"] == "android", "\(failure.text)")
+            #expect(failure["attempt"]?["reason"] == "UNREGISTERED" && failure["state"] == "failed", "\(failure.text)")
+        }
+    }
+
+    @Test("Row 19: a repetition under the caller's key sends nothing again, and notif_id is the reference")
     func repeated() async throws {
         try await Self.run { own, _ in
             // Its time to live is counted from the request, so that the second makes another message of equal bytes.

@@ -121,6 +121,33 @@ struct GorushTests {
         }
     }
 
+    @Test(
+        "A certificate stays one; ssl's files become tls, unless Let's Encrypt gave them, which is named",
+        arguments: [false, true]
+    )
+    func certificates(isAutomatic: Bool) async throws {
+        let automatic = isAutomatic ? ", auto_tls: { enabled: true, host: push.example.com }" : ""
+        let text = """
+            core: { address: 127.0.0.1, ssl: true, cert_path: server.pem, key_path: server.key\(automatic) }
+            android: { enabled: false }
+            ios: { enabled: true, key_path: push.pem, production: true }
+            """
+        try await Self.with(text) { folder in
+            let parts = try ["server.pem", "server.key"].map {
+                try String(contentsOf: folder.appending(path: $0), encoding: .utf8)
+            }
+            try parts.joined().write(to: folder.appending(path: "push.pem"), atomically: true, encoding: .utf8)
+            let made = try await Program.run(Self.convert + ["--set", "ios.topic=com.example.app"], in: folder)
+            #expect(made.status == 0, "\(made.errors)")
+            let isNamed = made.errors.contains(/gorush\.yml:1:\d+: core\.auto_tls\.enabled: no certificate is fetched/)
+            #expect(isNamed == isAutomatic, "\(made.errors)")
+            let written = try String(contentsOf: folder.appending(path: "new.yaml"), encoding: .utf8)
+            #expect(written.matches(of: /certificate_file: ".*push\.pem"/).count == 2, "\(written)")
+            #expect(written.contains(/tls: \{ certificate_file: ".*server\.pem"/) != isAutomatic, "\(written)")
+            #expect(try await Program.run(["check", "-c", "new.yaml"], in: folder).status == 0)
+        }
+    }
+
     @Test("The limits and paths of gorush's API are those of the door")
     func door() async throws {
         let text = """

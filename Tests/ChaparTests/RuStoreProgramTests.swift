@@ -46,6 +46,68 @@ struct RuStoreProgramTests {
         }
     }
 
+    private static func register(_ names: [String], _ client: GatewayClient) async throws {
+        for name in names {
+            let device: JSONValue = ["platform": "android", "tokens": ["android-rustore": .string("sim-dead-\(name)")]]
+            #expect(try await client.put("/v1/devices/\(name)", device.bytes).status == 201)
+        }
+    }
+
+    private static func tokensAlive(_ names: [String], _ client: GatewayClient) async throws -> Int {
+        var count = 0
+        for name in names {
+            let device = try await client.get("/v1/devices/\(name)").json
+            if device["tokens"]?["android-rustore"]?["alive"] == true { count += 1 }
+        }
+        return count
+    }
+
+    @Test("A storm of 404 trips the guard: every token stays valid until an operator decides")
+    func storm() async throws {
+        try await SandboxRig.run { rig in
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let client = try gateway.client()
+            let names = (0..<60).map { "storm-\($0)" }
+            try await Self.register(names, client)
+            let request: JSONValue = [
+                "to": ["devices": .array(names.map { .string($0) })], "content": ["title": "Order 42"],
+                "backend": "rustore",
+            ]
+            let answer = try await client.post("/v1/notifications", request.bytes, idempotencyKey: UUID().uuidString)
+            #expect(answer.status == 202, "\(answer.json.text)")
+            try await Program.wait("the guard") {
+                gateway.child.errors.contains("invalidations are quarantined") ? true : nil
+            }
+            #expect(try await Self.tokensAlive(names, client) == names.count)
+            await client.close()
+        }
+    }
+
+    @Test("A token that RuStore calls dead leaves the device to Huawei, by the route's plan", .about("hms"))
+    func fallback() async throws {
+        try await SandboxRig.run { rig in
+            try rig.append("routes: [ { match: { platform: android }, use: { fallback: [rustore, huawei] } } ]\n")
+            let gateway = try await rig.serve()
+            defer { gateway.child.kill() }
+            let client = try gateway.client()
+            let tokens: JSONValue = ["android-rustore": "sim-dead-phone", "android-huawei": "phone-huawei"]
+            let device: JSONValue = ["platform": "android", "tokens": tokens]
+            #expect(try await client.put("/v1/devices/phone", device.bytes).status == 201)
+            let request: JSONValue = ["to": ["devices": ["phone"]], "content": ["title": "Order 42", "body": "now"]]
+            let answer = try await client.post("/v1/notifications", request.bytes, idempotencyKey: UUID().uuidString)
+            #expect(answer.status == 202, "\(answer.json.text)")
+            let taken = try await Program.wait("the message") { rig.sandbox.hms.inbox().first }
+            #expect(taken.token == "phone-huawei" && rig.sandbox.ruStore.inbox.isEmpty)
+            try await Program.wait("the verdict on the token") {
+                let shown = try await client.get("/v1/devices/phone").json["tokens"]
+                return shown?["android-rustore"]?["alive"] == false && shown?["android-huawei"]?["alive"] == true
+                    ? true : nil
+            }
+            await client.close()
+        }
+    }
+
     @Test(
         "Altcraft's provider of that name: a device registers its token, and is subscribed with it",
         .about("altcraft")

@@ -13,12 +13,18 @@ struct AnnouncementLedger: Sendable {
         var key: String
         /// The gateway's id; nil while it is not known whether it has one.
         var notification: NotificationID?
+        /// Whether the gateway refused it, so that its devices do not have the announcement.
+        fileprivate(set) var isRefused = false
+
+        /// Whether the gateway may or may not have it.
+        var isOpen: Bool { notification == nil && !isRefused }
 
         var devices: [String] { (request["to"]?["devices"]?.arrayValue ?? []).compactMap(\.stringValue) }
 
         fileprivate var json: JSONValue {
             var object: JSONObject = ["request": .object(request), "key": .string(key)]
             if let notification { object["notification"] = .string("\(notification)") }
+            if isRefused { object["refused"] = true }
             return .object(object)
         }
 
@@ -28,6 +34,7 @@ struct AnnouncementLedger: Sendable {
             guard let request = json["request"]?.objectValue, let key = json["key"]?.stringValue else { return nil }
             (self.request, self.key) = (request, key)
             notification = json["notification"]?.stringValue.flatMap { NotificationID($0) }
+            isRefused = json["refused"]?.boolValue ?? false
         }
     }
 
@@ -63,9 +70,14 @@ struct AnnouncementLedger: Sendable {
         try await save(number)
     }
 
-    /// Removes a part that the gateway refused, if it is the last one; an earlier part stays.
+    /// Removes a part that the gateway refused, if it is the last one.
+    ///
+    /// An earlier part stays, marked as refused: the numbers of the parts after it are in their keys.
     mutating func withdraw(_ number: Int) async throws(PushError) {
-        guard number == parts.count - 1 else { return }
+        guard number == parts.count - 1 else {
+            parts[number].isRefused = true
+            return try await save(number)
+        }
         parts.removeLast()
         do throws(StoreError) {
             try await state?.saveState("\(prefix)/\(number)", nil)

@@ -186,7 +186,7 @@ actor Announcer {
 
     /// Hands over again each part that may or may not have been accepted.
     private func finish(_ ledger: inout AnnouncementLedger, _ gate: any ModuleGate) async throws(PushError) {
-        for (number, part) in ledger.parts.enumerated() where part.notification == nil {
+        for (number, part) in ledger.parts.enumerated() where part.isOpen {
             do throws(PushError) {
                 try await ledger.markAccepted(number, try await gate.accept(part.request, idempotencyKey: part.key))
             } catch {
@@ -201,7 +201,7 @@ actor Announcer {
     /// A device whose delivery failed, expired or was cancelled is not among them.
     private func served(_ ledger: AnnouncementLedger, _ gate: any ModuleGate) async throws(PushError) -> Set<String> {
         var served: Set<String> = []
-        for part in ledger.parts {
+        for part in ledger.parts where !part.isRefused {
             let states = try await part.states(gate)
             for device in part.devices {
                 switch states[device] {

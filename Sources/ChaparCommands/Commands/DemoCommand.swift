@@ -45,6 +45,10 @@ struct DemoCommand: AsyncParsableCommand {
                         configuration.log = Self.quiet
                         configuration.queue.firstRetry = .milliseconds(500)
                         configuration.queue.drain = .seconds(5)
+                        // The app reports arrivals, without which no route may wait for them.
+                        configuration.receipts[.default] = .init()
+                        configuration.routes += DemoScenario.all(now: Date())
+                            .filter { $0.kinds.allSatisfy(GatewayProgram.current.knows) }.compactMap(\.route)
                     },
                     { port in try await show(port, sandbox, files, until: interruption) }
                 )

@@ -18,6 +18,8 @@ enum OneSignalCSV {
         2: "fire_os", 3: "windows_phone", 4: "chrome_extension", 5: "web", 6: "windows", 7: "web", 8: "web", 9: "macos",
         10: "alexa", 11: "email", 14: "sms", 17: "web",
     ]
+    /// The types of browsers with Web Push, which are imported where the export has the keys of the subscription.
+    private static let browsers: Set<Int> = [5, 8, 17]
     /// Columns that become attributes, with the attribute's name.
     private static let attributes = ["device_os": "os_version", "device_model": "model", "country": "country"]
 
@@ -44,12 +46,17 @@ enum OneSignalCSV {
     /// Returns the device of a row, or an object with ``leftOut`` alone.
     static func device(_ headings: [String], _ fields: [String]) throws(CommandFailure) -> JSONObject {
         let filled = zip(headings, fields).filter { !$0.1.isEmpty }
-        let row = Dictionary(filled.map { ($0.0, $0.1) }) { first, _ in first }
+        var row = Dictionary(filled.map { ($0.0, $0.1) }) { first, _ in first }
         guard let id = row["id"] else { throw CommandFailure("has no id", .usage) }
         guard let number = row["device_type"].flatMap({ Int($0) }) else {
             throw CommandFailure("device_type must be a number", .usage)
         }
-        guard let type = types[number] else { return [leftOut: .string(others[number] ?? "unknown_type")] }
+        var found = types[number]
+        if browsers.contains(number), let subscription = subscription(row) {
+            found = ("web", "web-push")
+            row["identifier"] = subscription
+        }
+        guard let type = found else { return [leftOut: .string(others[number] ?? "unknown_type")] }
         guard try isSubscribed(row) else {
             return [
                 "id": .string(id), "platform": .string(type.platform), "attributes": ["notifications_allowed": false],
@@ -78,6 +85,15 @@ enum OneSignalCSV {
         if row["timezone_id"] == nil { values["utc_offset"] = row["timezone"].map { .string($0) } }
         if !values.isEmpty { device["attributes"] = .object(values) }
         return device
+    }
+
+    /// Returns a browser's subscription as the text of its JSON; nil without an address or the keys.
+    private static func subscription(_ row: [String: String]) -> String? {
+        guard let endpoint = row["identifier"], endpoint.hasPrefix("https://"), let auth = row["web_auth"],
+            let point = row["web_p256"]
+        else { return nil }
+        let keys: JSONValue = ["p256dh": .string(point), "auth": .string(auth)]
+        return JSONValue.object(["endpoint": .string(endpoint), "keys": keys]).text
     }
 
     /// Returns whether nothing in a row says that it is unsubscribed; throws when nothing says anything.

@@ -1,4 +1,6 @@
+import ChaparComposition
 import ChaparCore
+import ChaparGateway
 import ChaparSandbox
 
 /// Scenarios that reach Android and Huawei phones, and phones that more than one platform can reach.
@@ -68,6 +70,23 @@ extension DemoScenario {
                     .send(request(["devices": ["demo-phone"]], hello)),
                 ],
                 expected: .way(.acceptedByPlatform, ["android", "rustore", "huawei"])
+            ),
+            DemoScenario(
+                name: "no report",
+                summary: "Firebase took it, and a second later no report of its arrival: an SMS service takes over",
+                kinds: ["fcm", "http"],
+                steps: [
+                    .register(
+                        device: "demo-codes",
+                        [
+                            "user": "demo-parisa", "platform": "android",
+                            "tokens": ["android-firebase": "demo-codes", "x-service": "+15550001"],
+                        ]
+                    ),
+                    .send(request(["devices": ["demo-codes"]], ["title": "Your code", "body": "4711"])),
+                ],
+                expected: .way(.acceptedByPlatform, ["android", "service"]),
+                route: codes
             ),
             DemoScenario(
                 name: "user",
@@ -144,6 +163,13 @@ extension DemoScenario {
 }
 
 extension DemoScenario {
+    /// The route of phones with a number: the service takes over when the app reported no arrival within a second.
+    private static var codes: GatewayConfiguration.Route {
+        var plan = DeliveryPlan(["android", "service"])
+        plan.escalation = Escalation(step: 1, after: .seconds(1))
+        return GatewayConfiguration.Route(name: "codes", service: TokenService(rawValue: "x-service"), plan: plan)
+    }
+
     /// Returns a scenario with a user of two browsers.
     static func browsers(_ simulator: WebPushSimulator) -> DemoScenario {
         func browser(_ device: String, _ id: String, _ service: WebPushService) -> Step {

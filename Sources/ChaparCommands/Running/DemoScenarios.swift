@@ -1,5 +1,6 @@
 import Foundation
 import ChaparCore
+import ChaparGateway
 import ChaparSandbox
 
 /// A scenario of the demonstration: the requests, and the end that is expected.
@@ -19,6 +20,8 @@ struct DemoScenario: Sendable {
     var expected: Expectation
     /// The faults of the platform meanwhile.
     var faults: [FaultRule] = []
+    /// The route that the gateway's configuration has for it.
+    var route: GatewayConfiguration.Route?
     /// Whether its faults would reach other scenarios, so that it runs after them.
     var isDisruptive = false
 

@@ -442,7 +442,8 @@ let package = Package(
         .target(
             name: "ChaparCommands",
             dependencies: [
-                "CChaparJemalloc", "CChaparProcess", "ChaparCore", "ChaparComposition", "ChaparQueue", "ChaparModules",
+                "CChaparDocuments", "CChaparJemalloc", "CChaparProcess", "ChaparCore", "ChaparComposition",
+                "ChaparQueue", "ChaparModules",
                 "ChaparHTTP", "ChaparGateway", "ChaparStoreSQLite", "ChaparSandbox",
                 .target(name: "ChaparStorePostgres", condition: .when(traits: ["Postgres"])),
                 .product(name: "ArgumentParser", package: "swift-argument-parser", condition: commands),
@@ -453,7 +454,7 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: gateway),
                 .product(name: "UnixSignals", package: "swift-service-lifecycle", condition: gateway),
             ],
-            resources: [.embedInCode("Plugin/swift.template"), .embedInCode("Plugin/python.template")],
+            exclude: ["Plugin/swift.template", "Plugin/python.template"],  // CChaparDocuments embeds them.
             swiftSettings: strict
         ),
         plugin(

@@ -1,6 +1,6 @@
 #include "documents.h"
 
-// The files stand in Sources/ChaparServer, beside the code that serves them. The compiler of Swift needs minutes for the
+// The files stand beside the code that uses them. The compiler of Swift needs minutes for the
 // same bytes as arrays, which is how SwiftPM embeds resources.
 
 #pragma clang diagnostic ignored "-Wc23-extensions"
@@ -88,3 +88,13 @@ static const unsigned char api_description[] = {
 #embed "../ChaparServer/OpenAPI/openapi.json"
 };
 DOCUMENT(api_description)
+
+static const unsigned char plugin_in_swift[] = {
+#embed "../ChaparCommands/Plugin/swift.template"
+};
+DOCUMENT(plugin_in_swift)
+
+static const unsigned char plugin_in_python[] = {
+#embed "../ChaparCommands/Plugin/python.template"
+};
+DOCUMENT(plugin_in_python)

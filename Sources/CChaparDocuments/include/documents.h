@@ -20,3 +20,7 @@ struct chapar_document chapar_page_texts_ru(void);
 struct chapar_document chapar_page_scripts(void);
 /// The description of the API, OpenAPI 3.1.
 struct chapar_document chapar_api_description(void);
+/// The files of a new plugin, with placeholders: a package in Swift.
+struct chapar_document chapar_plugin_in_swift(void);
+/// The same of a service in Python.
+struct chapar_document chapar_plugin_in_python(void);

@@ -1,3 +1,4 @@
+import CChaparDocuments
 import Foundation
 
 /// How the made-up platform of a new plugin knows its account: by a key, or by access tokens (OAuth 2).
@@ -19,9 +20,13 @@ struct PluginTemplate {
     private let text: String
 
     /// A package in Swift: `Examples/custom-plugin` is its output, which CI builds.
-    static let swift = PluginTemplate(text: String(decoding: PackageResources.swift_template, as: UTF8.self))
+    static let swift = PluginTemplate(chapar_plugin_in_swift())
     /// A service in Python behind the backend `http`.
-    static let python = PluginTemplate(text: String(decoding: PackageResources.python_template, as: UTF8.self))
+    static let python = PluginTemplate(chapar_plugin_in_python())
+
+    private init(_ document: chapar_document) {
+        text = String(decoding: UnsafeBufferPointer(start: document.bytes, count: document.count), as: UTF8.self)
+    }
 
     /// Returns the files in order, each with its path, with the lines of one way to authenticate and of one kind of
     /// recipient.

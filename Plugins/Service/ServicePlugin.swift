@@ -18,6 +18,7 @@ extension BackendFactory {
     /// - and those of ``CommonBackendOptions`` but `base_url`.
     public static let service = BackendFactory(
         ServiceBackend.kind,
+        otherNames: ["webhook", "service"],
         summary: "A service of your own over HTTP, in any language",
         reasons: ServiceRejections.outcomes
     ) { section, context in

@@ -16,7 +16,7 @@ extension BackendFactory {
     /// - and those of ``CommonBackendOptions`` but `base_url`; `max_connections` (default 2) is for each push service.
     public static let webPush = BackendFactory(
         WebPushBackend.kind,
-        otherNames: ["web-push", "web_push", "vapid", "browser", "unifiedpush"],
+        otherNames: ["web-push", "web_push", "vapid", "browser", "chrome", "firefox", "safari", "unifiedpush"],
         summary: "Web Push: browsers and UnifiedPush, with VAPID",
         reasons: WebPushBackend.reasons,
         previewAnswer: HTTPAnswer(status: 201)

@@ -91,6 +91,7 @@ public struct GatewayProgram: Sendable {
             try Self.checkArguments()
             try RootCommand.checkCommand(in: Array(CommandLine.arguments.dropFirst()))
             try RootCommand.checkFile(in: Array(CommandLine.arguments.dropFirst()))
+            try RootCommand.checkOptions(in: Array(CommandLine.arguments.dropFirst()))
             var command = try await RootCommand.asyncParseAsRoot()
             if var command = command as? any AsyncParsableCommand {
                 try await command.run()

@@ -37,8 +37,8 @@ struct RootCommand: AsyncParsableCommand {
     static func checkCommand(in arguments: [String]) throws(CommandFailure) {
         let program = GatewayProgram.current.name
         let commands = configuration.subcommands.map { $0._commandName }
-        if let first = arguments.first, first.hasPrefix("--"), !first.hasPrefix("---"), first != "--help",
-            let command = arguments.first(where: commands.contains)
+        if let first = arguments.first, first == "-c" || first.hasPrefix("--"), !first.hasPrefix("---"),
+            first != "--help", let command = arguments.first(where: commands.contains)
         {
             throw CommandFailure("\(first) stands after the command: \(program) \(command) … \(first)", .usage)
         }
@@ -51,12 +51,36 @@ struct RootCommand: AsyncParsableCommand {
                 (command, path) = (next, "\(path) \(argument)")
                 continue
             }
+            if command == ConfigCommand.self, ["check", "validate", "test"].contains(argument) {
+                throw CommandFailure("\(path) has no command \"\(argument)\". It is: \(program) check", .usage)
+            }
             guard configuration.defaultSubcommand == nil, argument != "help" else { return }
+            if path == program, let advice = advice[argument.lowercased()] {
+                throw CommandFailure("\(path) has no command \"\(argument.onOneLine)\". \(advice(program))", .usage)
+            }
             let names = configuration.subcommands.map { $0._commandName }
             let shown = configuration.subcommands.filter { $0.configuration.shouldDisplay }.map { $0._commandName }
             let hint = commandMeant(by: argument, among: names).map { "Did you mean \"\($0)\"?" }
             let all = shown.count > 15 ? "\(path) --help lists all." : "It has: \(shown.joined(separator: ", "))."
             throw CommandFailure("\(path) has no command \"\(argument.onOneLine)\". \(hint ?? all)", .usage)
+        }
+    }
+
+    /// The options of `send` that other programs have under another name.
+    private static let otherOptions = [
+        "--message": "--body", "--msg": "--body", "--text": "--body", "-m": "--body", "--content": "--body",
+        "--subject": "--title", "-t": "--token", "--device-token": "--token", "--file": "--input", "-f": "--input",
+    ]
+
+    /// Throws for an option of `send` under the name that other programs have for it; the parser would name a similar
+    /// word, or none.
+    static func checkOptions(in arguments: [String]) throws(CommandFailure) {
+        guard arguments.first == SendCommand._commandName else { return }
+        for argument in arguments.dropFirst().prefix(while: { $0 != "--" }) {
+            let name = argument.prefix { $0 != "=" }
+            guard let meant = otherOptions[String(name)] else { continue }
+            let path = "\(GatewayProgram.current.name) \(SendCommand._commandName)"
+            throw CommandFailure("\(path) has no option \"\(name)\". Did you mean \"\(meant)\"?", .usage)
         }
     }
 
@@ -79,6 +103,22 @@ struct RootCommand: AsyncParsableCommand {
         ["create", "new", "add", "make", "generate", "put", "set"],
         ["delete", "remove", "rm", "revoke", "drop", "erase"],
     ]
+
+    /// The advice for commands that other programs have and this one lacks; gets the program's name.
+    private static let advice: [String: @Sendable (String) -> String] = {
+        let keys: @Sendable (String) -> String = { "A key is made by: \($0) keys create" }
+        return [
+            "stop": { _ in "serve ends with ctrl-c, or with kill PID." },
+            "reload": { _ in "serve reads its file again after kill -HUP PID." },
+            "version": { "It is an option: \($0) --version" },
+            "import": { "Devices are imported by: \($0) devices import FILE" },
+            "export": { "Devices are exported by: \($0) devices export" },
+            "keygen": keys, "gen-key": keys, "genkey": keys,
+            "health": { "It is \($0) doctor, and /healthz of a running gateway." },
+            "logs": { "serve writes its log to stderr, and \($0) deliveries lists what became of messages." },
+            "list": { "What is listed comes first: \($0) devices list, \($0) notifications list" },
+        ]
+    }()
 
     /// Returns the command that a word misspells, or that has this name in other programs; nil for none.
     private static func commandMeant(by word: String, among names: [String]) -> String? {

@@ -13,6 +13,10 @@ struct APSWarningsTests {
         (["stale-date": 1_700_000_000_000], ["#/aps/stale-date milliseconds"]),
         (["dismissal-date": 1_700_000_000_000], ["#/aps/dismissal-date milliseconds"]),
         (["mutable-content": 1, "content-available": 1, "timestamp": 1_700_000_000, "thread-id": "a"], []),
+        (["alert": ""], ["#/aps/alert empty_text"]),
+        (["alert": ["title": "", "body": ""]], ["#/aps/alert empty_text"]),
+        (["alert": ["title": "", "loc-key": "a"]], []), (["alert": ["title": "a", "body": ""]], []),
+        (["alert": "a"], []),
         (["my_key": 1], []),
     ]
 

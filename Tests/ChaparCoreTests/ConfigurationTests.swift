@@ -179,6 +179,29 @@ struct ConfigurationTests {
         #expect(section.report.issues.allSatisfy { $0.fix == fix }, "\(section.report.issues)")
     }
 
+    @Test("A no-break space in a key is named, since it looks like a plain one")
+    func otherBlanks() {
+        let node = Self.map([("\u{A0}\u{A0}port", .scalar("1"))])
+        let section = ConfigSection(node, path: "server", report: ConfigReport(), files: NoFiles())
+        section.finish()
+        #expect(section.report.issues.first?.fix?.contains("no-break space") == true, "\(section.report.issues)")
+    }
+
+    @Test(
+        "A size with a unit is named with the number of bytes to write",
+        arguments: [
+            ("8MiB", "8388608"), ("8m", "8388608"), ("8 MB", "8000000"), ("512k", "524288"), ("1.5GiB", "1610612736"),
+            ("100 bytes", "100"), ("64B", "64"), ("big", nil), ("8 parsecs", nil), ("-1M", nil), ("M", nil),
+        ] as [(String, String?)]
+    )
+    func sizes(text: String, bytes: String?) {
+        let node = Self.map([("max_body_bytes", .scalar(text)), ("port", .scalar(text))])
+        let section = ConfigSection(node, path: "server", report: ConfigReport(), files: NoFiles())
+        _ = section.integer("max_body_bytes", in: 0...10, default: 1)
+        _ = section.integer("port", in: 0...10, default: 1)
+        #expect(section.report.issues.map(\.fix) == [bytes.map { "Write \($0), the number of bytes." }, nil])
+    }
+
     @Test(
         "The address of a proxy may have a user and a password, which no report shows",
         arguments: [
@@ -188,6 +211,8 @@ struct ConfigurationTests {
             ("http://u:planted/@a@proxy.example", "http://proxy.example", "u", "planted/@a"),
             ("http://u:100%planted@proxy.example", "http://proxy.example", "u", "100%planted"),
             ("http://u@proxy.example", "http://proxy.example", "u", ""),
+            ("HTTP://u:planted@Proxy.example:3128", "http://proxy.example:3128", "u", "planted"),
+            ("Http://proxy.example", "http://proxy.example", nil, nil), ("1http://proxy.example", nil, nil, nil),
             ("http://u%3Ax:planted@proxy.example", nil, nil, nil), ("http://u:planted%0A@proxy.example", nil, nil, nil),
             ("http://u:planted@proxy.example:port", nil, nil, nil), ("u:planted@proxy.example:3128", nil, nil, nil),
         ] as [(String, String?, String?, String?)]
@@ -226,6 +251,14 @@ struct ConfigurationTests {
             #expect(other.privateKey("key") == nil && other.certificates("ttl_seconds") == nil)
             #expect(other.report.issues.count == 2)
             #expect(!other.report.issues.map(\.description).joined().contains("planted"), "\(other.report.issues)")
+        }
+        // A damaged first line makes no name of a file of a key.
+        for mark in ["—", "----", "–––––"] {
+            let damaged = whole.replacing("-----", with: mark) + String(repeating: "A", count: 100)
+            let section = Self.one(damaged)
+            #expect(section.privateKey("key") == nil)
+            let said = section.report.issues.map(\.description).joined()
+            #expect(said.contains("its first line is damaged") && !said.contains("planted"), "\(said)")
         }
         // The last is base64 of "{key}".
         for name in ["AuthKey.p8", "/run/secrets/AuthKey", "e2tleX0"] {

@@ -61,12 +61,25 @@ struct AudienceRuleTests {
             (#"{"version":{"above":"4"}}"#, ["#/to/audience/version/above unknown_field"]),
             (#"{"version":"beta"}"#, ["#/to/audience/version bad_version"]),
             (#"{"segment":"a b"}"#, ["#/to/audience/segment bad_segment"]),
+            (#"{"platform":"Android"}"#, ["#/to/audience/platform unknown_platform"]),
+            (#"{"platform":"windows"}"#, ["#/to/audience/platform unknown_platform"]),
+            (#"{"platform":"x-"}"#, ["#/to/audience/platform unknown_platform"]),
         ]
     )
     func mistakes(text: String, expected: [String]) throws {
         let found = try read(text)
         #expect(found.mistakes == expected)
         #expect(found.rule == nil)
+    }
+
+    @Test("A platform is a known one or x- and a name; a stored rule keeps the one that it has")
+    func platforms() throws {
+        for name in ["ios", "android", "harmony", "web", "x-watch"] {
+            #expect(try read(#"{"platform":"\#(name)"}"#).rule == .platform(name))
+        }
+        #expect(AudienceRule(stored: Array(#"{"platform":"windows"}"#.utf8)) == .platform("windows"))
+        let (_, mistakes, _) = AudienceRule.reading(["platform": "Android"], at: "#")
+        #expect(mistakes.first?.detail.hasPrefix("Did you mean \"android\"?") == true, "\(mistakes)")
     }
 
     @Test("Depth, leaves and alternatives have bounds")

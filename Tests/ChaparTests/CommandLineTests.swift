@@ -61,6 +61,13 @@ struct CommandLineTests {
             (["check", "x.yaml"], "a configuration file is an option: chapar check --config x.yaml"),
             (["--json", "backends"], "--json stands after the command: chapar backends … --json"),
             (["--config", "x.yaml", "check"], "--config stands after the command: chapar check … --config"),
+            (["-c", "x.yaml", "check"], "-c stands after the command: chapar check … -c"),
+            (["send", "--text", "hi"], "Did you mean \"--body\"?"), (["send", "-m=hi"], "Did you mean \"--body\"?"),
+            (["config", "check"], "It is: chapar check"),
+            (["stop"], "serve ends with ctrl-c"), (["reload"], "kill -HUP"), (["version"], "chapar --version"),
+            (["import", "x.csv"], "chapar devices import FILE"), (["keygen"], "chapar keys create"),
+            (["health"], "chapar doctor"), (["logs"], "chapar deliveries"), (["list"], "chapar devices list"),
+            (["sandbox", "--dir", "/tmp/x", "--platform", "firebase"], "Did you mean \"fcm\"?"),
         ]
     )
     func misspelt(arguments: [String], words: String) async throws {

@@ -44,7 +44,7 @@ struct KeysTests {
             defer { gateway.child.kill() }
             #expect(try await status(gateway, old) == 200)
 
-            let rotated = try await Program.run(["keys", "rotate", "shop", "--config", rig.config, "--json"])
+            let rotated = try await Program.run(["keys", "rotate", "shop", "--config", rig.config, "--json", "--write"])
             #expect(rotated.status == 0, "\(rotated.errors)")
             let new = try #require(try JSONValue(parsing: Array(rotated.output.utf8))["key"]?.stringValue)
             #expect(try await status(gateway, old) == 200)
@@ -52,14 +52,14 @@ struct KeysTests {
             #expect(try await status(gateway, old) == 200)
             #expect(try await status(gateway, new) == 200)
 
-            let retired = try await Program.run(["keys", "retire", "shop", "--config", rig.config])
+            let retired = try await Program.run(["keys", "retire", "shop", "--config", rig.config, "--write"])
             #expect(retired.status == 0, "\(retired.errors)")
             try await reload(gateway, times: 2)
             #expect(try await status(gateway, old) == 401)
             #expect(try await status(gateway, new) == 200)
             let text = try String(contentsOfFile: rig.config, encoding: .utf8)
             #expect(text.contains("# Kept as it is.") && text.contains("scopes: [read] }  # shop's"))
-            #expect(try await Program.run(["keys", "retire", "shop", "--config", rig.config]).status == 1)
+            #expect(try await Program.run(["keys", "retire", "shop", "--config", rig.config, "--write"]).status == 1)
             #expect(try await Program.run(["keys", "rotate", "shpo", "--config", rig.config]).status == 1)
         }
     }
@@ -80,7 +80,7 @@ struct KeysTests {
 
             """
         let file = try folder.write(text, to: "chapar.yaml")
-        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file])
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--write"])
         #expect(rotated.status == 2 && rotated.errors.contains("as a list in one line"), "\(rotated)")
         #expect(!rotated.output.contains("chp_"))
         #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
@@ -98,13 +98,13 @@ struct KeysTests {
         let folder = try TestFolder()
         defer { folder.remove() }
         let file = try folder.write(Self.text(mark + Self.hash + mark), to: "chapar.yaml")
-        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--json"])
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--json", "--write"])
         #expect(rotated.status == 0, "\(rotated)")
         let new = try #require(try JSONValue(parsing: Array(rotated.output.utf8))["hash"]?.stringValue)
         let kept = mark.isEmpty ? "\"" : mark
         let both = "[\(kept)\(new)\(kept), \(kept)\(Self.hash)\(kept)]"
         #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(both))
-        let retired = try await Program.run(["keys", "retire", "shop", "--config", file])
+        let retired = try await Program.run(["keys", "retire", "shop", "--config", file, "--write"])
         #expect(retired.status == 0, "\(retired)")
         #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(kept + new + kept))
     }
@@ -185,6 +185,32 @@ struct KeysTests {
         #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
     }
 
+    @Test(
+        "is changed in the file only when that is asked for: every command says that no file was changed, and how",
+        arguments: [
+            ["create", "--name", "new"], ["rotate", "shop"], ["retire", "turning"], ["revoke", "shop"],
+        ]
+    )
+    func unasked(arguments: [String]) async throws {
+        let folder = try TestFolder()
+        defer { folder.remove() }
+        let other = "sha256:" + String(repeating: "c", count: 64)
+        let third = "sha256:" + String(repeating: "d", count: 64)
+        let text = """
+            auth:
+              api_keys:
+                - { name: shop, scopes: [read], hash: "\(Self.hash)" }
+                - { name: turning, scopes: [read], hash: ["\(other)", "\(third)"] }
+            backends: {}
+
+            """
+        let file = try folder.write(text, to: "chapar.yaml")
+        let result = try await Program.run(["keys"] + arguments + ["--config", file])
+        #expect(result.status == 0 && result.output.contains("No file was changed"), "\(result)")
+        #expect(result.output.contains("--write"), "\(result)")
+        #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
+    }
+
     /// A byte order mark, as some editors write it.
     private static let byteOrderMark = "\u{FEFF}"
 
@@ -196,11 +222,11 @@ struct KeysTests {
         func hasText(_ hash: String) throws -> Bool {
             try Data(contentsOf: URL(filePath: file)) == Data((Self.byteOrderMark + Self.text(hash)).utf8)
         }
-        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--json"])
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--json", "--write"])
         #expect(rotated.status == 0, "\(rotated)")
         let new = try #require(try JSONValue(parsing: Array(rotated.output.utf8))["hash"]?.stringValue)
         #expect(try hasText("[\"\(new)\", \"\(Self.hash)\"]"))
-        let retired = try await Program.run(["keys", "retire", "shop", "--config", file])
+        let retired = try await Program.run(["keys", "retire", "shop", "--config", file, "--write"])
         #expect(retired.status == 0, "\(retired)")
         #expect(try hasText("\"\(new)\""))
     }
@@ -223,7 +249,7 @@ struct KeysTests {
         defer { folder.remove() }
         let text = "# \(Self.hash) is shop's.\n" + Self.text(Self.hash)
         let file = try folder.write(text, to: "chapar.yaml")
-        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file])
+        let rotated = try await Program.run(["keys", "rotate", "shop", "--config", file, "--write"])
         #expect(rotated.status == 2 && rotated.errors.contains("stands 2 times in \(file)"), "\(rotated)")
         #expect(try String(contentsOfFile: file, encoding: .utf8) == text)
     }
@@ -236,7 +262,7 @@ struct KeysTests {
         let key = folder.url.appending(path: "key").path
         // Stands where the new configuration would be made, so that it cannot be, for root neither.
         _ = try folder.write("", to: "chapar.yaml.new-\(getpid())")
-        let rotate = try await KeysCommand.Rotate.asyncParse(["shop", "--config", file, "--key-file", key])
+        let rotate = try await KeysCommand.Rotate.asyncParse(["shop", "--config", file, "--write", "--key-file", key])
         await #expect(throws: CommandFailure.self) { try await rotate.run() }
         #expect(!FileManager.default.fileExists(atPath: key))
         #expect(try String(contentsOfFile: file, encoding: .utf8) == Self.text(Self.hash))

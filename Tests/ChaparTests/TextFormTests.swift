@@ -371,6 +371,45 @@ struct TextFormTests {
         #expect(!sentence.contains("-f WINDOWS"), "\(sentence)")
     }
 
+    @Test(
+        "A compressed file and a spreadsheet are named as such, whatever their name",
+        arguments: [
+            ([0x1F, 0x8B, 8, 0, 0, 0], "gunzip"), ([0x28, 0xB5, 0x2F, 0xFD, 0, 0], "zstd -d"),
+            ([0xFD, 0x37, 0x7A, 0x58, 0x5A, 0], "xz -dk"), ([0x42, 0x5A, 0x68, 0x39, 0xFF], "bzip2 -dk"),
+            ([0x50, 0x4B, 3, 4, 20, 0, 0, 0xFF], "CSV UTF-8"), ([0xD0, 0xCF, 0x11, 0xE0, 0xA1], "CSV UTF-8"),
+        ] as [([UInt8], String)]
+    )
+    func foreignForm(bytes: [UInt8], advice: String) throws {
+        for suffix in [".csv", ".csv.gz", ".ndjson"] {
+            let failure = #expect(throws: CommandFailure.self) { try withFile(Data(bytes), suffix) { _, _ in } }
+            let sentence = try #require(failure?.description)
+            #expect(sentence.contains(advice) && !sentence.contains("UTF-16"), "\(sentence)")
+        }
+        let failure = #expect(throws: CommandFailure.self) { try UTF8Text.whole(Data(bytes), of: "stdin") }
+        #expect(failure?.description.contains(advice) == true)
+    }
+
+    @Test(
+        "JSON that has no object a line is refused as a whole, with what makes lines of it",
+        arguments: [
+            ("[{\"to\":{}},\n{\"to\":{}}]", "jq -c '.[]'"), ("\n {\n  \"to\": {}\n}\n", "jq -c . FILE"),
+            ("\u{FEFF}[]", "jq -c '.[]'"),
+        ]
+    )
+    func noLines(text: String, advice: String) {
+        let failure = refusal(text, ".ndjson")
+        #expect(failure?.description.contains(advice) == true, "\(String(describing: failure))")
+        #expect(failure?.status == .usage)
+    }
+
+    @Test("A table without headings is told that its first line names the columns")
+    func noHeadings() {
+        let failure = refusal("ios-apns,aa0001,Hi\n")
+        #expect(failure?.description.contains("The first line names the columns.") == true)
+        let device = #expect(throws: CommandFailure.self) { try DeviceCSV.check(["d1", "ali"], "f.csv:1") }
+        #expect(device?.description.contains("The first line names the columns.") == true)
+    }
+
     @Test("A byte order mark at the beginning is no part of the text", arguments: [InputFile.Format.csv, .ndjson])
     func byteOrderMark(format: InputFile.Format) throws {
         let path = FileManager.default.temporaryDirectory.appending(path: "chapar-\(UUID())").path

@@ -60,7 +60,7 @@ package struct SegmentsAPI: Sendable {
     ) async throws(Problem) -> Response {
         try scope.allowParameters(["app"])
         let app = try scope.app()
-        let name = try Self.name(step)
+        let name = try Self.name(step, isNew: method == .put)
         switch method {
         case .put: return try await put(name, app, request, scope)
         case .delete: return try await delete(name, app)
@@ -358,9 +358,12 @@ package struct SegmentsAPI: Sendable {
         }
     }
 
-    private static func name(_ step: Substring) throws(Problem) -> String {
+    /// Returns the name in a path; one that no segment can have is wrong for a new one, and else is not found.
+    private static func name(_ step: Substring, isNew: Bool = false) throws(Problem) -> String {
         let name = SyncEndpoint.decoded(step)
-        guard SegmentName.isName(name) else { throw .badParameter("name", SegmentName.form) }
+        guard SegmentName.isName(name) else {
+            throw isNew ? .badParameter("name", SegmentName.form) : .notFound("The app has no segment of this name.")
+        }
         return name
     }
 

@@ -151,10 +151,10 @@ struct KeysCommand: AsyncParsableCommand {
     struct Rotate: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "rotate",
-            abstract: "Give a key a new value; the one in use opens as well, until you retire it.",
+            abstract: "Give a key a new value beside the one in use, until you retire that; --write changes the file.",
             discussion: """
-                Changes the key's hash in the configuration file to a list of both, and nothing else in it; with --no-write it \
-                only prints what to change. Then reload (kill -HUP), \
+                With --write the key's hash in the configuration file becomes a list of both, and nothing else changes in it; \
+                without it the list is printed, and no file is edited. Then reload (kill -HUP), \
                 give callers the new value, and look with "chapar keys list" and GET /v1/keys before you run "chapar keys retire".
                 """
         )
@@ -166,7 +166,7 @@ struct KeysCommand: AsyncParsableCommand {
         var keyFile: String?
 
         @Flag(inversion: .prefixedNo, help: "Change the configuration file.")
-        var write = true
+        var write = false
 
         @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm
@@ -183,7 +183,7 @@ struct KeysCommand: AsyncParsableCommand {
             if form.isJSON {
                 var result: JSONObject = [
                     "name": .string(name), "key": keyFile == nil ? .string(new.key.reveal()) : .null,
-                    "hash": .string(new.hash),
+                    "hash": .string(new.hash), "hashes": .array(hashes.map { .string("sha256:" + $0) }),
                 ]
                 if write { result["file"] = .string(file.path) }
                 return Shell.print(.object(result))
@@ -201,14 +201,15 @@ struct KeysCommand: AsyncParsableCommand {
     struct Retire: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "retire",
-            abstract: "End a key's rotation: only its newest value opens from the next reload on."
+            abstract: "End a key's rotation, so that only its newest value opens; --write changes the file.",
+            discussion: "Without --write the hash to keep is printed, and no file is edited. Then reload (kill -HUP)."
         )
 
         @Argument(help: "The key's name.", completion: NameCompletion.keys.kind)
         var name: String
 
         @Flag(inversion: .prefixedNo, help: "Change the configuration file.")
-        var write = true
+        var write = false
 
         @OptionGroup var file: ConfigOption
         @OptionGroup var form: OutputForm

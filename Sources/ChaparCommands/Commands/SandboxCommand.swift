@@ -43,9 +43,12 @@ struct SandboxCommand: AsyncParsableCommand {
         for port in [port, developmentPort, controlPort, gatewayPort] where !(0...65535).contains(port) {
             throw ValidationError("\(port) is not a port: 0 to 65535.")
         }
-        let kinds = GatewayProgram.current.backends.map(\.kind.rawValue)
+        let backends = GatewayProgram.current.backends
+        let kinds = backends.map(\.kind.rawValue)
         for kind in chosen ?? [] where !kinds.contains(kind) {
-            let hint = Suggestion.nearest(to: kind, among: kinds).map { "Did you mean \"\($0)\"? " } ?? ""
+            let other = backends.first { Suggestion.same(as: kind, among: $0.otherNames) != nil }
+            let meant = other?.kind.rawValue ?? Suggestion.nearest(to: kind, among: kinds)
+            let hint = meant.map { "Did you mean \"\($0)\"? " } ?? ""
             throw ValidationError("\"\(kind)\" is no platform. \(hint)There are \(kinds.joined(separator: ", ")).")
         }
         if chosen?.isEmpty == true { throw ValidationError("Name a platform: --platform apns,fcm.") }

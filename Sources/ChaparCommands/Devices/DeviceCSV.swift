@@ -21,7 +21,10 @@ enum DeviceCSV {
         }
         for (position, heading) in headings.enumerated() {
             guard columns.contains(heading) || TokenService.named(heading) != nil else {
-                let hint = CSVHeading.meant(by: heading, among: columns).map { "Did you mean \"\($0)\"? " } ?? ""
+                let isNone = !headings.contains { columns.contains($0) || TokenService.named($0) != nil }
+                let hint =
+                    CSVHeading.meant(by: heading, among: columns).map { "Did you mean \"\($0)\"? " }
+                    ?? (isNone ? "The first line names the columns. " : "")
                 throw CommandFailure(
                     "\(place): unknown heading \"\(heading)\". \(hint)Known: \(columns.joined(separator: ", ")).",
                     .usage

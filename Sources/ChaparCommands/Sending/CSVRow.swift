@@ -14,10 +14,12 @@ enum CSVRow {
         for heading in headings where !names.contains(heading) && !heading.hasPrefix("data.") {
             let isAudience = ["topic", "topics", "tag", "tags", "segment"].contains(heading.lowercased())
             let meant = isAudience ? nil : CSVHeading.meant(by: heading, among: names)
-            let hint =
-                isAudience
-                ? "A table has people and devices; for a topic or a segment write NDJSON, one request a line. "
-                : meant.map { "Did you mean \"\($0)\"? " } ?? ""
+            var hint = meant.map { "Did you mean \"\($0)\"? " } ?? ""
+            if isAudience {
+                hint = "A table has people and devices; for a topic or a segment write NDJSON, one request a line. "
+            } else if meant == nil, !headings.contains(where: { names.contains($0) || $0.hasPrefix("data.") }) {
+                hint = "The first line names the columns. "
+            }
             throw CommandFailure(
                 "\(place): unknown heading \"\(heading)\". \(hint)Known: \(names.joined(separator: ", ")), data.NAME.",
                 .usage

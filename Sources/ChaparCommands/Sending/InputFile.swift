@@ -89,7 +89,10 @@ struct InputFile {
         guard !isStream else { return }
         do {
             try checkText()
-            if self.format == .csv { try checkTable() }
+            switch self.format {
+            case .csv: try checkTable()
+            case .ndjson: try checkFirstLine()
+            }
         } catch {
             close()
             throw error
@@ -152,8 +155,8 @@ struct InputFile {
                 _ = try UTF8Text.line(bytes, lines.number, of: name)
             } catch {
                 wrong.add(error, line: lines.number)
-                // Text with zero bytes, such as UTF-16, has lines of another kind, which are not worth counting.
-                if bytes.contains(0) { break }
+                // Text with zero bytes, such as UTF-16, and files that are no text have no lines worth counting.
+                if bytes.contains(0) || lines.number == 1 && ForeignForm(of: bytes) != nil { break }
             }
         }
         try wrong.end()
@@ -169,6 +172,27 @@ struct InputFile {
             }
         }
         restart()
+    }
+
+    /// Throws for JSON that is one value over several lines, and for a list: neither has one object a line.
+    private mutating func checkFirstLine() throws(CommandFailure) {
+        var first: Record?
+        while first == nil, let record = try record() {
+            if !record.text.allSatisfy(\.isWhitespace) { first = record }
+        }
+        restart()
+        guard let first else { return }
+        let text = first.text.trimmingCharacters(in: .whitespaces)
+        let way: String
+        if text.hasPrefix("[") {
+            way = "is a JSON list; each line needs an object (NDJSON). jq -c '.[]' FILE makes lines of it"
+        } else if text == "{" {
+            way =
+                "begins an object over several lines; each line needs a whole one (NDJSON). jq -c . FILE makes lines of it"
+        } else {
+            return
+        }
+        throw CommandFailure("\(name):\(first.line): \(way); a table is \(rows.option)", .usage)
     }
 
     /// Returns the next message; nil at the end.

@@ -11,7 +11,7 @@ extension ConfigSection {
                     ? "is a SOCKS proxy; only HTTP proxies (CONNECT) are supported"
                     : "is not the address of an HTTP proxy",
                 fix:
-                    "Write http://host:port or http://user:password@host:port; in user and password %3A stands for a colon."
+                    "Write http://host:port; a user and a password stand before the host as user:password@, with %3A for a colon."
             )
             return nil
         }

@@ -151,7 +151,9 @@ public final class ConfigSection {
             reject(
                 key,
                 "\"\(text)\" is not a whole number from \(range.lowerBound) to \(range.upperBound)",
-                fix: key.hasSuffix("seconds") ? Self.spanFix(text) : nil
+                fix: key.hasSuffix("seconds")
+                    ? Self.spanFix(text)
+                    : key.contains("bytes") ? ScalarForms.bytes(text).map { "Write \($0), the number of bytes." } : nil
             )
             return fallback
         }
@@ -301,9 +303,10 @@ public final class ConfigSection {
     ///
     /// It is noted without its value, and no message quotes it as a name that cannot be read.
     func credentialInPlaceOfFile(_ key: String) -> Secret? {
-        guard case .scalar(let text)? = node(key)?.value, CredentialText.isContent(text) else { return nil }
+        guard let node = node(key), case .scalar(let text) = node.value else { return nil }
+        guard CredentialText.isContent(text) || node.origin.via != nil && text.isEmpty else { return nil }
         record(key, "file")
-        report.note(join(key), nil, node(key)?.origin ?? origin)
+        report.note(join(key), nil, node.origin)
         return Secret(text)
     }
 
@@ -388,14 +391,15 @@ public final class ConfigSection {
     public func finish() {
         for entry in entries where !known.contains(entry.key) {
             let nearest = Suggestion.nearest(to: entry.key, among: known.sorted())
+            // A web page or an office program puts them in the place of blanks; for YAML they are letters.
+            let hasOtherBlank = entry.key.unicodeScalars.contains { !$0.isASCII && $0.properties.isWhitespace }
+            let fix =
+                hasOtherBlank
+                ? "It holds a no-break space or another blank that YAML does not know: write plain spaces."
+                : nearest.map { "Did you mean \"\($0)\"?" }
+                    ?? "Known keys: \(known.sorted().joined(separator: ", "))."
             report.add(
-                ConfigIssue(
-                    path: join(entry.key),
-                    origin: entry.keyOrigin,
-                    problem: "unknown key",
-                    fix: nearest.map { "Did you mean \"\($0)\"?" }
-                        ?? "Known keys: \(known.sorted().joined(separator: ", "))."
-                )
+                ConfigIssue(path: join(entry.key), origin: entry.keyOrigin, problem: "unknown key", fix: fix)
             )
         }
     }

@@ -45,6 +45,22 @@ enum ScalarForms {
         return sum
     }
 
+    /// Returns the bytes of a size with a unit, such as `8MiB`, `8M` or `512 kB`; nil for any other text.
+    ///
+    /// Units with an i, and single letters, are powers of 1,024; the others are powers of 1,000.
+    static func bytes(_ text: String) -> Int64? {
+        let plain = text.lowercased().filter { !$0.isWhitespace }
+        let digits = plain.prefix { $0.isNumber || $0 == "." }
+        let unit = plain.dropFirst(digits.count)
+        let powers = ["k": 1, "m": 2, "g": 3]
+        guard let count = decimal(String(digits)), count >= 0 else { return nil }
+        if unit == "b" || unit == "bytes" { return Int64(clamping: count) }
+        guard let first = unit.first, let power = powers[String(first)] else { return nil }
+        guard ["", "b", "i", "ib"].contains(unit.dropFirst()) else { return nil }
+        let base: Double = unit.dropFirst() == "b" ? 1000 : 1024
+        return Int64(clamping: (0..<power).reduce(count) { size, _ in size * base })
+    }
+
     private static func unitSeconds(_ unit: Substring) -> Double? {
         switch unit {
         case "ms": 0.001

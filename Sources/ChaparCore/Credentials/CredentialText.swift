@@ -47,7 +47,15 @@ public enum CredentialText {
     /// Whether the text is a credential and not the name of the file that holds it.
     static func isContent(_ text: String) -> Bool {
         let inner = unwrapped(Secret(text))
+        if isDamagedPEM(inner) { return true }
         return inner.contains("-----BEGIN") || inner.hasPrefix("{")
+    }
+
+    /// Whether the text is PEM whose first line is damaged: no name of a file has such a line and a line of base64.
+    private static func isDamagedPEM(_ text: String) -> Bool {
+        let lowered = text.lowercased()
+        guard text.utf8.count > 100, lowered.contains("begin") else { return false }
+        return lowered.contains("private key") || lowered.contains("certificate")
     }
 
     /// Returns the text without a byte order mark, white space, quotes and base64 around it.

@@ -33,7 +33,12 @@ public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
         } else if url.hasPrefix("http://") {
             (scheme, rest) = (.http, url.dropFirst(7))
         } else {
-            return nil
+            // RFC 3986, section 3.1: the letter case of a scheme makes no difference.
+            let head = url.prefix { $0 != ":" }
+            let folded = head.lowercased()
+            guard folded != head, let endpoint = Self(url: folded + url[head.endIndex...]) else { return nil }
+            self = endpoint
+            return
         }
         if rest.hasSuffix("/") { rest = rest.dropLast() }
         var host = rest

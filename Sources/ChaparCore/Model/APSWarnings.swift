@@ -24,6 +24,9 @@ package enum APSWarnings {
             switch name {
             case "content-available", "mutable-content":
                 if value != 1, value != .null { warn("ignored_by_ios", "iOS reads the number 1 only: write 1.") }
+            case "alert":
+                let detail = "iOS shows nothing for it: leave it out, or give a text."
+                if isEmpty(alert: value) { warn("empty_text", detail) }
             case "timestamp", "stale-date", "dismissal-date":
                 if let time = value.integerValue, time >= firstInMilliseconds {
                     warn("milliseconds", "These are seconds since 1970: \(time) looks like milliseconds.")
@@ -36,5 +39,12 @@ package enum APSWarnings {
             }
         }
         return warnings
+    }
+
+    /// Whether an alert is an empty text, or has empty texts alone and no keys of localized ones.
+    private static func isEmpty(alert: JSONValue) -> Bool {
+        if let text = alert.stringValue { return text.isEmpty }
+        guard let members = alert.objectValue, !members.isEmpty else { return false }
+        return !members.contains { !["title", "subtitle", "body"].contains($0.name) || $0.value != "" }
     }
 }

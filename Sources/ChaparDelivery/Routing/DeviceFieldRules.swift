@@ -5,7 +5,7 @@ internal import ChaparQueue
 /// The valid values of a device's members, and the messages about invalid ones.
 package enum DeviceFieldRules {
     /// The platforms that Chapar knows.
-    package static let platforms = ["ios", "android", "harmony", "web"]
+    package static let platforms = Device.platforms
     /// The message about the form of an id.
     package static let formOfID = "An id has 1 to \(Device.maximumIDBytes) of the characters A-Z a-z 0-9 . _ : -."
     /// The message about the form of a Live Activity's name, or of its attributes type.

@@ -140,12 +140,13 @@ struct ConfigDocument {
             return ConfigNode(.null, origin: origin)
         }
         if Interpolation.looksUnfilled(scalar.string) {
+            interpolation.keptAsWritten(at: origin)
             warnings.append(
                 ConfigIssue(
                     path: path,
                     origin: origin,
                     problem: "is taken as it is written, though it looks like the name of a variable",
-                    fix: "Write ${NAME} for the value of a variable, ${file:/path} for that of a file."
+                    fix: Interpolation.fixOfUnfilled
                 )
             )
         }

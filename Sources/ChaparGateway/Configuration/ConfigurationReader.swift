@@ -258,6 +258,15 @@ struct ConfigurationReader {
     private static func meantHost(_ text: String) -> (host: String, fix: String)? {
         let all = "0.0.0.0"
         if text == "*" { return (all, "Write \(all) to listen on every address.") }
+        if text.hasPrefix("unix:") {
+            return ("127.0.0.1", "Write unix_socket: \(text.dropFirst(5)), and leave out host and port.")
+        }
+        if text.contains(where: \.isWhitespace) {
+            return (text.filter { !$0.isWhitespace }, "Write it without blanks.")
+        }
+        if !text.isEmpty, text.allSatisfy({ $0.isASCII && ($0.isNumber || $0 == ".") }), !isIPv4(text) {
+            return ("127.0.0.1", "An address of IPv4 has four numbers from 0 to 255, such as 127.0.0.1.")
+        }
         var rest = text[...]
         if let scheme = rest.firstRange(of: "://") { rest = rest[scheme.upperBound...] }
         rest = rest.prefix { $0 != "/" }
@@ -272,6 +281,12 @@ struct ConfigurationReader {
         let (written, port) = (plainHost(String(rest[..<colon])), rest[rest.index(after: colon)...])
         let host = written.isEmpty ? all : written
         return (host, "Write host: \"\(host)\" and port: \(port.isEmpty ? "8080" : port).")
+    }
+
+    /// Whether a text is an address of IPv4 in its usual form.
+    private static func isIPv4(_ text: String) -> Bool {
+        let parts = text.split(separator: ".", omittingEmptySubsequences: false)
+        return parts.count == 4 && parts.allSatisfy { UInt8($0) != nil && $0.first != "+" }
     }
 
     /// Refuses `keyless` beside API keys, and on an address that other machines reach.
@@ -421,6 +436,12 @@ struct ConfigurationReader {
         let paths = [
             ("store", store), ("audit", configuration.audit?.path), ("access_log", configuration.accessLog?.path),
         ]
+        if let socket = configuration.server.unixSocket, Self.isFolder(FolderPath.folder(of: socket)) == nil,
+            let (problem, fix) = Self.faultOfPlace(socket)
+        {
+            let origin = section("server").origin
+            root.report.warn(ConfigIssue(path: "server.unix_socket", origin: origin, problem: problem, fix: fix))
+        }
         for (key, path) in paths {
             guard let path, let (problem, fix) = Self.faultOfPlace(path) else { continue }
             let origin = section(key).origin
@@ -431,6 +452,9 @@ struct ConfigurationReader {
     /// Returns why no file can be written at a path, and what to do; nil where one can.
     private static func faultOfPlace(_ path: String) -> (problem: String, fix: String)? {
         if FolderPath.isFolder(path) == true { return ("is a folder", "Name a file in it.") }
+        if path.hasSuffix("/:memory:") || path == ":memory:" {
+            return ("is a file of this name: there is no store in memory", "Write a path, such as ./chapar.db.")
+        }
         let folder = FolderPath.folder(of: path)
         guard !folder.isEmpty, FolderPath.isFolder(folder) != true else { return nil }
         guard FolderPath.isFolder(folder) == nil else {

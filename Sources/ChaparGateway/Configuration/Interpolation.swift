@@ -29,21 +29,43 @@ struct Interpolation {
     private var inserted: [(value: String, via: String)] = []
     /// The places of failed replacements, at which mistakes that follow from them are dropped.
     private var failures: Set<ConfigOrigin> = []
+    /// The places of values that look like references and were taken as they are written.
+    private var unfilled: Set<ConfigOrigin> = []
 
     init(environment: [String: String], files: FolderFiles) {
         self.environment = environment
         self.files = files
     }
 
-    /// Whether a whole value is a reference in a form that is not replaced: `$NAME`, `$(NAME)` or `{{ name }}`.
+    /// The marks around names that other programs replace: `%NAME%`, `@NAME@`, `#{NAME}`, `%{NAME}`, `{$NAME}`,
+    /// `__NAME__`, `$env:NAME`, `<NAME>`.
+    private static let foreignMarks = [
+        ("%", "%"), ("@", "@"), ("#{", "}"), ("#{", "}#"), ("%{", "}"), ("{$", "}"), ("__", "__"), ("$env:", ""),
+        ("<", ">"),
+    ]
+    /// The beginnings of references to secret managers, which other programs resolve.
+    private static let foreignSchemes = ["op://", "vault:", "arn:aws:secretsmanager:", "gcp-secret:", "ref+"]
+
+    /// Whether a whole value is a reference in a form that is not replaced, such as `$NAME`, `$(NAME)`, `%NAME%`,
+    /// `{{ name }}` or `op://vault/item`.
     ///
     /// Variables have capital letters by custom; a password may begin with a dollar sign.
     static func looksUnfilled(_ text: String) -> Bool {
         if text.hasPrefix("{{"), text.hasSuffix("}}") { return true }
+        if text.hasPrefix("<%"), text.hasSuffix("%>") { return true }
+        if foreignSchemes.contains(where: text.hasPrefix) { return true }
+        for (before, after) in foreignMarks where text.hasPrefix(before) && text.hasSuffix(after) {
+            if isCustomaryName(text.dropFirst(before.count).dropLast(after.count)) { return true }
+        }
         guard text.hasPrefix("$") else { return false }
         var name = text.dropFirst()
         if name.hasPrefix("("), name.hasSuffix(")") { name = name.dropFirst().dropLast() }
-        return isVariable(String(name)) && !name.contains(where: \.isLowercase) && name.contains(where: \.isUppercase)
+        return isCustomaryName(name)
+    }
+
+    /// Whether a text can be a variable's name, and has capital letters only.
+    private static func isCustomaryName(_ name: Substring) -> Bool {
+        isVariable(String(name)) && !name.contains(where: \.isLowercase) && name.contains(where: \.isUppercase)
     }
 
     /// Replaces the references in a text.
@@ -79,6 +101,12 @@ struct Interpolation {
     /// Records that the value at a place could not be made.
     mutating func failed(at origin: ConfigOrigin) { failures.insert(origin) }
 
+    /// Records that the value at a place looks like a reference in a form that is not replaced.
+    mutating func keptAsWritten(at origin: ConfigOrigin) { unfilled.insert(origin) }
+
+    /// The fix for a value that looks like a reference in a form that is not replaced.
+    static let fixOfUnfilled = "Write ${NAME} for the value of a variable, ${file:/path} for that of a file."
+
     /// Returns the mistakes in the order of the file, without those that follow from a failed replacement; values from
     /// the environment or a file are replaced by their names.
     func presentable(_ issues: [ConfigIssue]) -> [ConfigIssue] {
@@ -88,6 +116,9 @@ struct Interpolation {
                 var issue = issue
                 if issue.problem.hasPrefix(Self.prefix) { issue.problem.removeFirst(Self.prefix.count) }
                 issue.problem = masked(issue.problem)
+                if unfilled.contains(issue.origin) {
+                    issue.fix = "It looks like the name of a variable. \(Self.fixOfUnfilled)"
+                }
                 issue.fix = issue.fix.flatMap { tells(partOf: issue.origin.via, $0) ? nil : masked($0) }
                 return issue
             }
@@ -116,8 +147,24 @@ struct Interpolation {
     /// Whether a fix contains a word of an inserted value, and would so show a part of it.
     private func tells(partOf via: String?, _ fix: String) -> Bool {
         guard let via else { return false }
-        let words = fix.split { !$0.isLetter && !$0.isNumber }.filter { $0.count >= 3 }
-        return inserted.contains { entry in entry.via == via && words.contains { entry.value.contains($0) } }
+        let words = fix.split { !$0.isLetter && !$0.isNumber }.filter { $0.count >= 3 }.map(String.init)
+        for entry in inserted where entry.via == via {
+            for word in words where entry.value.contains(word) && !Self.isPublic(word, in: entry.value) { return true }
+        }
+        return false
+    }
+
+    /// The words that every key, certificate or key file has, so that they tell nothing of a certain one.
+    private static let wordsOfForms: Set<String> = [
+        "BEGIN", "END", "RSA", "PRIVATE", "PUBLIC", "KEY", "CERTIFICATE", "key", "private", "service", "account",
+        "type",
+        "authorized", "user",
+    ]
+
+    /// Whether a word of a fix is in a value only because of the value's form.
+    private static func isPublic(_ word: String, in value: String) -> Bool {
+        guard wordsOfForms.contains(word) else { return false }
+        return ["PRIVATE KEY", "PUBLIC KEY", "CERTIFICATE", "{"].contains { value.contains($0) }
     }
 
     private func masked(_ text: String) -> String {

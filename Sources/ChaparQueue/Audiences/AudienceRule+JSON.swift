@@ -154,7 +154,7 @@ extension AudienceRule {
             switch name {
             case "tag": return text(content, place).map(AudienceRule.tag)
             case "user_tag": return text(content, place).map(AudienceRule.userTag)
-            case "platform": return text(content, place).map(AudienceRule.platform)
+            case "platform": return platform(content, place)
             case "service": return service(content, place)
             case "locale": return text(content, place).map(AudienceRule.locale)
             case "zone": return zone(content, place)
@@ -219,6 +219,20 @@ extension AudienceRule {
                 return nil
             }
             return text
+        }
+
+        private mutating func platform(_ value: JSONValue, _ pointer: String) -> AudienceRule? {
+            guard let name = text(value, pointer) else { return nil }
+            let isOwn = name.hasPrefix("x-") && TokenService.named(name) != nil
+            guard isStored || isOwn || Device.platforms.contains(name) else {
+                // No device has another one: the rule would match none, without a word.
+                let nearest = Suggestion.nearest(to: name, among: Device.platforms)
+                let meant = nearest.map { "Did you mean \"\($0)\"? " } ?? ""
+                let known = Device.platforms.joined(separator: ", ")
+                add(pointer, "unknown_platform", "\(meant)Use one of \(known), or x- and a name.")
+                return nil
+            }
+            return .platform(name)
         }
 
         private mutating func service(_ value: JSONValue, _ pointer: String) -> AudienceRule? {

@@ -80,6 +80,9 @@ public struct Device: Sendable, Hashable {
         for token in tokens { setToken(token) }
     }
 
+    /// The platforms that Chapar knows; others are `x-` and a name.
+    package static let platforms = ["ios", "android", "harmony", "web"]
+
     /// Whether a text can be the id of a device.
     public static func isID(_ text: some StringProtocol) -> Bool { Recipient.isDeviceID(text) }
 

@@ -191,6 +191,14 @@ struct APIAcceptanceTests {
         #expect(warnings.map { $0["pointer"]?.stringValue } == (isWarned ? ["#/content/data/n"] : []), "\(reply.text)")
     }
 
+    @Test("is warned of a number in its overrides that is rounded, at its place")
+    func roundedOverride() async throws {
+        let value = #"{"payload":{"list":[1,{"n":18446744073709551615}]}}"#
+        let reply = try await APIHarness().post(APIHarness.sample(#","overrides":{"apns":\#(value)}"#))
+        let warnings = (reply.json["warnings"]?.arrayValue ?? []).filter { $0["code"] == "number_rounded" }
+        #expect(warnings.map { $0["pointer"] } == ["#/overrides/apns/payload/list/1/n"], "\(reply.text)")
+    }
+
     @Test("may have a byte order mark before it")
     func byteOrderMark() async throws {
         let harness = APIHarness()
@@ -204,6 +212,9 @@ struct APIAcceptanceTests {
         arguments: [
             (#"{"title":"","body":"x"}"#, ["#/content/title"]), (#"{"title":"x","body":""}"#, ["#/content/body"]),
             (#"{"title":{"default":"x","fa":""}}"#, ["#/content/title/fa"]), (#"{"title":"x","body":"y"}"#, []),
+            (#"{"title":"  ","body":"\n"}"#, ["#/content/title", "#/content/body"]),
+            (#"{"title":"\u200b","body":"x"}"#, ["#/content/title"]), (#"{"title":" x","body":"\u200by"}"#, []),
+            (#"{"title":{"default":" ","fa":"y"}}"#, ["#/content/title/default"]), (#"{"title":"سلام"}"#, []),
         ]
     )
     func emptyText(content: String, pointers: [String]) async throws {

@@ -85,6 +85,19 @@ struct APIAudienceTests {
         }
     }
 
+    @Test("A name that no segment can have is not found; as that of a new segment it is wrong")
+    func malformedName() async throws {
+        let harness = try await harness()
+        for name in [String(repeating: "a", count: 129), "a%20b"] {
+            for (method, path) in [(HTTPRequest.Method.get, ""), (.delete, ""), (.get, "/members"), (.get, "/count")] {
+                let reply = try await harness.send(method, "/v1/segments/\(name)\(path)")
+                #expect(reply.status == 404 && reply.code == "not_found", "\(method) \(path): \(reply.text)")
+            }
+            let put = try await harness.send(.put, "/v1/segments/\(name)", #"{"rule":{"tag":"news"}}"#)
+            #expect(put.status == 400 && put.code == "invalid_parameter", "\(put.text)")
+        }
+    }
+
     @Test("A segment of a rule is stored, named by others, and refused where it would lead to itself")
     func segmentOfRule() async throws {
         let harness = try await harness()

@@ -174,6 +174,8 @@ struct APIDevicesTests {
         (#"{"tags":"x"}"#, ["#/tags wrong_type"]), (#"{"tags":["x",""]}"#, ["#/tags/1 empty"]),
         (#"{"tags":["a\nb"]}"#, ["#/tags/0 control_character"]),
         (#"{"tags":[\#((0...100).map { "\"t\($0)\"" }.joined(separator: ","))]}"#, ["#/tags too_many_tags"]),
+        (#"{"attributes":{"n":18446744073709551615}}"#, ["#/attributes/n number_rounded"]),
+        (#"{"attributes":{"n":-9223372036854775809}}"#, ["#/attributes/n number_rounded"]),
         (#"{"tokens":["x"]}"#, ["#/tokens wrong_type"]),
         (#"{"tokens":{"ios-apnz":"x"}}"#, ["#/tokens/ios-apnz unknown_service"]),
         (#"{"tokens":{"ios-apns":""}}"#, ["#/tokens/ios-apns empty"]),

@@ -337,6 +337,10 @@ struct ConfigurationLoaderTests {
             ("https://localhost:8080/", nil, "Write host: \"localhost\" and port: 8080."),
             ("127.0.0.1/24", nil, "Write host: 127.0.0.1, and the port under port."),
             ("*", nil, "Write 0.0.0.0 to listen on every address."),
+            ("unix:/run/chapar.sock", nil, "Write unix_socket: /run/chapar.sock, and leave out host and port."),
+            ("127.0.0.1 ", nil, "Write it without blanks."),
+            ("256.1.1.1", nil, "An address of IPv4 has four numbers from 0 to 255, such as 127.0.0.1."),
+            ("127.1", nil, "An address of IPv4 has four numbers from 0 to 255, such as 127.0.0.1."),
         ] as [(String, String?, String?)]
     )
     func hosts(text: String, host: String?, fix: String?) throws {
@@ -380,6 +384,11 @@ struct ConfigurationLoaderTests {
         arguments: [
             ("$PLANTED_NAME", true), ("$(PLANTED_NAME)", true), ("'{{ planted }}'", true), ("$planted", false),
             ("$5", false), ("a$PLANTED", false), ("'$$PLANTED'", false), ("\"${SAMPLE_TOKEN}\"", false),
+            ("'%PLANTED%'", true), ("'@PLANTED@'", true), ("'%{PLANTED}'", true), ("'#{PLANTED}#'", true),
+            ("'{$PLANTED}'", true), ("__PLANTED__", true), ("$env:PLANTED", true), ("<PLANTED_NAME>", true),
+            ("'<%= planted %>'", true), ("op://planted/item", true), ("'vault:planted/x#y'", true),
+            ("arn:aws:secretsmanager:eu-1:1:secret:planted", true), ("'%planted%'", false), ("'100%'", false),
+            ("<planted>", false), ("__", false), ("'@PLANTED'", false),
         ]
     )
     func unfilled(value: String, isWarned: Bool) throws {
@@ -387,6 +396,42 @@ struct ConfigurationLoaderTests {
         #expect(loaded.warnings.map(\.path) == (isWarned ? ["backends.ios.token"] : []))
         #expect(loaded.warnings.allSatisfy { $0.origin.line == 2 && $0.fix?.contains("${NAME}") == true })
         #expect(!loaded.warnings.map(\.description).joined().lowercased().contains("planted"))
+    }
+
+    @Test("A mistake at a value that looks like a variable's name says so", arguments: ["$PLANTED", "'%PLANTED%'"])
+    func unfilledMistake(value: String) throws {
+        let error = #expect(throws: ConfigurationError.self) {
+            try ConfigurationLoader.sample().load(
+                "server: { port: \(value) }\nbackends: { ios: { kind: sample, token: x } }"
+            )
+        }
+        let issue = try #require(error?.issues.first)
+        #expect(issue.path == "server.port" && issue.fix?.contains("name of a variable") == true, "\(issue)")
+        #expect(issue.fix?.contains("${NAME}") == true, "\(issue)")
+    }
+
+    @Test("A key in a variable keeps its fix; an empty variable in the place of a file is named as empty")
+    func credentialsOfVariables() throws {
+        let body = String(repeating: "A", count: 100)
+        let texts = [
+            "DAMAGED": "—BEGIN PRIVATE KEY—\n\(body)\n—END PRIVATE KEY—", "CUT": "-----BEGIN PRIVATE KEY-----\n\(body)",
+        ]
+        let loader = ConfigurationLoader(
+            registry: try BackendRegistry([SampleBackend.factory]),
+            environment: texts.merging(["EMPTY": ""]) { $1 }
+        )
+        func issue(_ name: String) throws -> ConfigIssue? {
+            let file = """
+                server: { tls: { certificate_file: "${\(name)}", key_file: "${\(name)}" } }
+                backends: { ios: { kind: sample, token: x } }
+                """
+            let error = #expect(throws: ConfigurationError.self) { try loader.load(file) }
+            #expect(error?.description.contains(body) == false)
+            return error?.issues.first { $0.path == "server.tls.key_file" }
+        }
+        #expect(try issue("DAMAGED")?.fix?.contains("-----BEGIN PRIVATE KEY-----") == true)
+        #expect(try issue("CUT")?.fix?.contains("from -----BEGIN to the last line") == true)
+        #expect(try issue("EMPTY")?.problem == "is empty")
     }
 
     @Test(
@@ -424,6 +469,10 @@ struct ConfigurationLoaderTests {
         #expect(try loader.load(text).warnings.map(\.problem) == ["is a folder"])
         try Data().write(to: folder.appending(path: "audit.jsonl"))
         let below = text.replacing("/chapar.db", with: "/audit.jsonl/chapar.db")
+        let memory = "backends: { ios: { kind: sample, token: x } }\nstore: { path: \":memory:\" }"
+        #expect(try loader.load(memory).warnings.map(\.path) == ["store.path"])
+        let socket = text.prefix { $0 != "\n" } + "\nserver: { unix_socket: \(folder.path)/nowhere/x.sock }"
+        #expect(try loader.load(String(socket)).warnings.map(\.path) == ["server.unix_socket"])
         let file = "is in \(folder.path)/audit.jsonl, which is a file and no folder"
         #expect(try loader.load(below).warnings.map(\.problem) == [file])
     }

@@ -54,9 +54,12 @@ package struct PayloadInspection {
             }
         }
         for (name, value) in notification.data where value.isRounded {
-            let detail = "A number beyond 64 bits is rounded: send it as a text."
-            let pointer = "#/content/data/\(pointerStep(name))"
-            warnings.append(Finding(pointer: pointer, code: "number_rounded", detail: detail))
+            warnings.append(Self.rounded("#/content/data/\(pointerStep(name))"))
+        }
+        for (kind, members) in notification.overrides {
+            let value = JSONValue.object(members)
+            guard value.isRounded else { continue }
+            warnings.append(Self.rounded(value.pointerToRounded(from: "#/overrides/\(pointerStep(kind))")))
         }
         if let title = notification.title { warn(of: title, "title") }
         if let body = notification.body { warn(of: body, "body") }
@@ -85,21 +88,28 @@ package struct PayloadInspection {
         return notification.withReceiptSample
     }
 
+    private static func rounded(_ pointer: String) -> Finding {
+        let detail = "A number beyond 64 bits is rounded: send it as a text."
+        return Finding(pointer: pointer, code: "number_rounded", detail: detail)
+    }
+
     /// Adds a warning once, even when several plans report it.
     private mutating func add(_ warning: Finding) {
         if !warnings.contains(warning) { warnings.append(warning) }
     }
 
-    /// Warns of a text that is empty in some language: most phones show nothing for it, or an empty line.
+    /// Warns of a text that is empty in some language, or has blanks alone: most phones show nothing for it, or an
+    /// empty line.
     private mutating func warn(of text: LocalizedText, _ field: String) {
         let language: String?
         switch text {
         case .plain(let text):
-            guard text.isEmpty else { return }
+            guard text.showsNothing else { return }
             language = nil
         case .localized(let fallback, let languages):
-            guard fallback.isEmpty || languages.values.contains("") else { return }
-            language = fallback.isEmpty ? "default" : languages.filter(\.value.isEmpty).keys.min()
+            let isEmpty = fallback.showsNothing
+            guard isEmpty || languages.values.contains(where: \.showsNothing) else { return }
+            language = isEmpty ? "default" : languages.filter(\.value.showsNothing).keys.min()
         }
         let detail = "The text is empty: leave it out, or give one."
         let step = language.map { "/\($0.jsonPointerStep)" } ?? ""
@@ -121,6 +131,31 @@ extension JSONValue {
         case .array(let values): values.contains(where: \.isRounded)
         case .object(let members): members.contains { $0.value.isRounded }
         case .null, .bool, .integer, .string: false
+        }
+    }
+
+    /// Returns the pointer to the first rounded number in it; `pointer` is its own.
+    fileprivate func pointerToRounded(from pointer: String) -> String {
+        switch self {
+        case .array(let values):
+            guard let index = values.firstIndex(where: \.isRounded) else { return pointer }
+            return values[index].pointerToRounded(from: "\(pointer)/\(index)")
+        case .object(let members):
+            guard let member = members.first(where: { $0.value.isRounded }) else { return pointer }
+            return member.value.pointerToRounded(from: "\(pointer)/\(pointerStep(member.name))")
+        case .null, .bool, .integer, .double, .string: return pointer
+        }
+    }
+}
+
+extension String {
+    /// Whether a phone shows nothing for the text: it has no character, or blanks and marks without width alone.
+    fileprivate var showsNothing: Bool {
+        guard let first = utf8.first else { return true }
+        // Most texts begin with a letter of ASCII, which needs no look into Unicode's tables.
+        if (0x21...0x7E).contains(first) { return false }
+        return unicodeScalars.allSatisfy {
+            $0.properties.isWhitespace || $0 == "\u{200B}" || $0 == "\u{2060}" || $0 == "\u{FEFF}"
         }
     }
 }

@@ -155,6 +155,9 @@ struct DeviceChangeReader {
                 switch value {
                 case .array, .object:
                     issues.add(pointer, "wrong_type", "Must be a text, a number, true, false, or null to remove it.")
+                case .double(let number) where abs(number) >= 0x1p63:
+                    let detail = "A number beyond 64 bits would be rounded: send it as a text."
+                    issues.add(pointer, "number_rounded", detail)
                 default: break
                 }
                 if name.isEmpty || name.utf8.count > Device.maximumNameBytes {

@@ -381,11 +381,9 @@ public struct GatewayConfiguration: Sendable {
 
     /// The level and the form of the program's log.
     public struct Log: Sendable, Hashable {
-        /// `level`, default `info`.
+        /// The setting `level` of the log: the least severe level that is written; `info` by default.
         public var level = "info"
-        /// `format`: `text` or `json`.
-        ///
-        /// Default text.
+        /// The setting `format` of the log: `text` or `json`; `text` by default.
         public var format = Format.text
         /// Makes the defaults.
         public init() {}

@@ -4,7 +4,7 @@ internal import ChaparServer
 internal import ChaparCore
 internal import Yams
 
-/// Converts YAML, of which JSON is a part, into values that have places in the file.
+/// The reader of YAML, of which JSON is a part: it makes values that have their places in the file.
 ///
 /// It is the only user of the YAML parser. It is the only user of the YAML parser. Merge keys (`<<`) work. An alias
 /// counts as its whole content each time, so a small file cannot become a large one. Messages never quote the file: a

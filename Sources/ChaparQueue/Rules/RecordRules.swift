@@ -9,7 +9,7 @@ package struct RecordFacts: Sendable, Hashable {
     package enum Standing: Sendable, Hashable, CaseIterable {
         /// The delivery is claimed under the lease of the resolution, which is in force.
         ///
-        /// A resolution without a lease belongs to the claim in force, whichever it is.
+        /// A resolution without a lease belongs to the current claim, whichever that is.
         case claimed
         /// The delivery waits, and has not changed since the gateway read it.
         ///

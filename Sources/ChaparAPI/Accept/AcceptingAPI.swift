@@ -8,8 +8,8 @@ internal import Synchronization
 
 /// An endpoint that accepts notifications, in steps between its two waits: for the body, and for the commit.
 ///
-/// No step waits by itself, so that both a task (``accept(_:_:)``) and a connection's event loop (``FastIntake``) can
-/// run them.
+/// No step itself waits, so that both a task (``accept(_:_:)``) and a connection's event loop (``FastIntake``) can run
+/// the steps.
 package protocol AcceptingAPI: Sendable {
     /// The form in which a body is read.
     associatedtype Draft: Sendable

@@ -156,8 +156,8 @@ extension AcceptingAPI {
 
     /// Reads a body, and checks it unless the device registry must be asked first.
     ///
-    /// A tree of many small values takes far more memory than its text, for which memory is reserved already; the
-    /// difference is reserved here.
+    /// The parsed values of a body with many small values take far more memory than its text. Memory for the text is
+    /// reserved already; the difference is reserved here.
     private func begin(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Begun<Draft> {
         var draft = try read(body, scope)
         let values = treeValues(draft)

@@ -1,6 +1,6 @@
 /// Checks of device tokens by several backends.
 extension Sequence<any PushBackend> {
-    /// Returns the token in the form that the first backend of its service that accepts it gives it.
+    /// Returns the token in its normal form, as the first backend that accepts it writes it.
     ///
     /// Throws the first backend's fault when no backend of the service accepts the token. Without any backend of the
     /// service, every text that is not blank counts as a token.

@@ -61,7 +61,7 @@ package final class Peers: Sendable {
 
         /// Counts a connection; nil when there is no place for it.
         ///
-        /// If another connection must be closed for it, that one no longer counts for its peer.
+        /// If another connection must be closed to make room, the closed connection no longer counts for its peer.
         mutating func take(
             _ peer: PeerAddress,
             limit: Int,

@@ -262,10 +262,10 @@ extension FlowGate {
 
         // MARK: Answers
 
-        /// Records that the platform took or judged messages: an earlier trouble is over, if a probe is among them.
+        /// Records that the platform accepted messages, or refused them for reasons of their own.
         ///
-        /// `isProbe` makes a difference while probes decide only: then the other answers are those of messages that
-        /// were sent before.
+        /// If one of them was a probe, the backend's earlier failure is over. `isProbe` matters only while probes are
+        /// being sent: then other answers are about messages that were sent before the failure.
         mutating func works(_ count: Int, isProbe: Bool = true, at now: Date) -> Change? {
             guard isProbe || !waitsForProbes else { return nil }
             let isClosing = breaker?.record(.works, count: count, at: now) == .closed

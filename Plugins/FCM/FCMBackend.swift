@@ -245,8 +245,9 @@ public final class FCMBackend: PushBackend {
         return PayloadSize(bytes: FCMPayload.size(of: message), limit: kind.payloadLimit)
     }
 
-    /// Returns the member `message` of the request, without the token, topic or condition, and with zeros as the
-    /// delivery's id.
+    /// Returns the field `message` of the request to FCM, for a preview; nil for a recipient that FCM cannot address.
+    ///
+    /// It has no token, topic or condition. It has zeros in the place of the delivery's id, which is not known yet.
     public func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject? {
         guard let kind = try? FCMTarget(addressee.recipient).kind else { return nil }
         let message = payload(notification).encoded(for: kind, language: addressee.language)

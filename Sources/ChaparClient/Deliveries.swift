@@ -3,11 +3,11 @@ internal import Foundation
 
 /// The outcomes of one notification for many recipients, in the order of the recipients.
 ///
-/// The sequence is cold: iterating it sends, a window of recipients at a time. The next window goes out when the
-/// outcomes of the last one have been taken, so that a slow reader slows the sending down and nothing piles up. Leaving
-/// the loop sends nothing further and leaves nothing running. In a cancelled task the window under way ends as
-/// ``ChaparCore/PushBackend/send(_:report:)`` says, its outcomes are handed out, and the sequence ends after them. A
-/// second iteration sends again.
+/// Nothing is sent before the sequence is iterated. Then it sends to a window of recipients at a time. The next window
+/// is sent when the reader has taken all outcomes of the last one, so a slow reader slows the sending down and no
+/// outcomes pile up. When the reader leaves the loop, nothing further is sent and no task keeps running. When the task
+/// is cancelled, the current window ends as ``ChaparCore/PushBackend/send(_:report:)`` says, its outcomes are returned,
+/// and then the sequence ends. A second iteration sends again.
 public struct Deliveries: AsyncSequence, Sendable {
     /// Never: what goes wrong is an outcome.
     public typealias Failure = Never
@@ -94,7 +94,8 @@ public struct Delivery: Sendable, Hashable {
 }
 
 extension PushBackend {
-    /// Returns the outcomes of a notification for many recipients, which is sent while they are iterated.
+    /// Returns the outcomes of a notification for many recipients; the notification is sent while the outcomes are
+    /// iterated.
     ///
     /// ```swift
     /// for await delivery in ios.deliveries(of: sale, to: phones) {

@@ -10,11 +10,12 @@ extension PushClient {
     /// let anywhere = try client.add(plan, as: "anywhere", resolver: devices)
     /// ```
     ///
-    /// The plan is interpreted in memory, by the rules of a gateway's (``ChaparComposition/PlanBackend``). Its backends
-    /// stay the client's: removing the plan ends none of them. One that is removed is passed over, as one that refuses.
+    /// The plan is interpreted in memory, by the same rules as in a gateway (``ChaparComposition/PlanBackend``). The
+    /// client goes on owning the plan's backends: removing the new backend ends none of them. If one of them is
+    /// removed, it is skipped like a backend that refuses.
     ///
     /// - Parameters:
-    ///   - plan: The plan; each backend was added before, and is there once.
+    ///   - plan: The plan; each of its backends was added to the client before, and is in the plan once.
     ///   - name: The name of the new backend; no other backend of the client has it.
     ///   - retry: The retries of a plan without its own, over all backends together; for each backend where a message
     ///     goes to all of them.

@@ -38,8 +38,9 @@ extension BackendGroup {
         return all
     }
 
-    /// Messages to every user are allowed where each member that can address all its users allows them; a member also
-    /// refuses one by itself.
+    /// Messages to every user are allowed if each member that can address all its users allows them.
+    ///
+    /// A member that does not allow such a message also refuses it in `send`.
     private var broadcast: BroadcastRule {
         let rules = members.map(\.backend.audience)
             .filter { !$0.forms.isDisjoint(with: [.topic, .tags, .everyone]) }
@@ -55,10 +56,10 @@ extension BackendGroup {
         members.contains { $0.backend.isRepeatHarmful(notification) }
     }
 
-    /// Returns the use of the first member that takes such a message, preferring one that is not of the app's own
+    /// Returns the token use of the first member that takes such a message, preferring a use other than the app's own
     /// token.
     ///
-    /// For callers that look tokens up for the group; with a ``resolver`` each member is asked instead.
+    /// Callers that look tokens up for the group use this; with a ``resolver`` the group asks each member instead.
     public func tokenUse(of notification: PushNotification) -> TokenUse? {
         let uses = members.compactMap { $0.backend.tokenUse(of: notification) }
         return uses.first { $0.kind != .device } ?? uses.first

@@ -1,7 +1,8 @@
 package import ChaparCore
 
-/// The meaning of an outcome for its backend as a whole, rather than for one message; a ``Breaker`` and the gateway's
-/// flow control decide by it.
+/// The meaning of an outcome for its backend as a whole, rather than for one message.
+///
+/// A ``Breaker`` and the gateway's flow control use it to decide.
 package enum BackendSignal: Sendable, Hashable {
     /// No meaning: the platform was not asked, or the fault is the account's.
     case nothing
@@ -62,8 +63,8 @@ public enum GatewayReason {
 }
 
 extension DeliveryOutcome {
-    /// The signal of the outcome about its backend; ``BackendSignal/nothing`` where Chapar itself
-    /// refused.
+    /// The signal that the outcome gives about its backend; ``BackendSignal/nothing`` where Chapar itself refused the
+    /// message.
     package var signal: BackendSignal {
         switch self {
         case .accepted(let acceptance): acceptance.isDryRun ? .nothing : .works

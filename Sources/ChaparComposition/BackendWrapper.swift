@@ -1,10 +1,10 @@
 public import Foundation
 public import ChaparCore
 
-/// A backend around another one, which changes only when or how often that one is used.
+/// A backend around another backend, which changes only when or how often the other one is used.
 ///
-/// All abilities of the wrapped backend are passed on, so that wrapping loses none; a wrapper implements `send` and
-/// what it changes.
+/// All abilities of the wrapped backend are passed on, so that none is lost. A wrapper implements `send` and the
+/// members that it changes.
 public protocol BackendWrapper: PushBackend {
     /// The backend inside.
     var wrapped: any PushBackend { get }

@@ -102,9 +102,9 @@ public struct Breaker: Sendable {
 
     /// Records the failure of messages that were sent in fewer requests.
     ///
-    /// Each request counts as one failure, so that a single large request does not open the breaker; the share is one
-    /// of messages. Requests of several messages are few, and each may last longer than ``Settings/window``: they count
-    /// however far apart they fail, until one works.
+    /// Each request counts as one failure, so that a single large request does not open the breaker; ``Settings/share``
+    /// counts messages. A backend sends few requests of several messages, and each may last longer than
+    /// ``Settings/window``. So failures of such requests count even if they are far apart, until a request succeeds.
     @discardableResult
     package mutating func record(failure reason: String, messages: Int, requests: Int = 1, at now: Date) -> Change? {
         counts.add(failures: requests, failed: messages, at: now)
@@ -124,9 +124,10 @@ public struct Breaker: Sendable {
     @discardableResult
     package mutating func trip(until: Date, reason: String) -> Change? { rest(.trip, until: until, reason) }
 
-    /// Ends the wait, so that a probe can go at once; returns the reason for which it was open, or nil when it was not.
+    /// Ends the wait of an open breaker, so that a probe can be sent at once; returns the reason for which the breaker
+    /// was open, or nil when it was not open.
     ///
-    /// The next wait is the first one again unless `keepingNext`.
+    /// The next wait is as short as the first one again, unless `keepingNext` is true.
     package mutating func endCooldown(at now: Date, keepingNext: Bool = false) -> String? {
         if !keepingNext { nextCooldown = settings.cooldown }
         guard case .open(let until, let reason) = state, until > now else { return nil }
@@ -183,8 +184,8 @@ public struct Breaker: Sendable {
     }
 }
 
-/// The failures, failed messages and answers in the window, in ten slices of time, so that memory does not grow with
-/// traffic.
+/// The numbers of failures, failed messages and answers in the window, counted in ten slices of time, so that memory
+/// does not grow with traffic.
 struct RecentCounts: Sendable {
     private static let slices = 10
     private let span: Double

@@ -2,12 +2,12 @@ internal import Foundation
 internal import Synchronization
 public import ChaparCore
 
-/// A wrapper that stops using a failing backend for a while, so that callers get an answer at once instead of a
-/// deadline each.
+/// A wrapper that stops using a failing backend for a while, so that callers get an answer at once instead of waiting
+/// for a deadline each time.
 ///
-/// While the breaker is open, every message is refused with `breaker_open` and the time of the next probe as retry
-/// advice. Outcomes that say nothing about the platform are no failures: a dead token is not one, since the platform
-/// works.
+/// While the breaker is open, every message is refused with `breaker_open` and the advice to retry at the time of the
+/// next probe. Outcomes that say nothing about the platform do not count as failures: a dead token does not, since the
+/// platform works.
 public struct CircuitBreakingBackend: BackendWrapper {
     /// The wrapped backend.
     public let wrapped: any PushBackend
@@ -53,12 +53,14 @@ public struct CircuitBreakingBackend: BackendWrapper {
         core = Core(settings)
     }
 
-    /// The state of the breaker; its times, like those it decides by, are ``ChaparCore/TimeSource/steady`` times of the
-    /// clock.
+    /// The state of the breaker.
+    ///
+    /// Its times are ``ChaparCore/TimeSource/steady`` times of the clock.
     public var state: Breaker.State { core.breaker.withLock { $0.state } }
 
-    /// Sends the messages that the breaker lets pass and refuses the rest; a probe is a single message, whose outcome
-    /// decides.
+    /// Sends the messages that the breaker allows and refuses the rest.
+    ///
+    /// A probe is a single message, whose outcome closes the breaker or opens it again.
     public func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async {
         let requests = requests.fixingExpiry(at: time.now)  // Messages wait for the answer to a probe.
         var rest = BatchIndex.all(in: requests)[...]
@@ -113,8 +115,8 @@ public struct CircuitBreakingBackend: BackendWrapper {
 }
 
 extension Breaker {
-    /// Records the signals of a group of answers; failed messages count as the fewest requests that can have carried
-    /// them.
+    /// Records the signals of a group of answers; failed messages count as the smallest number of requests that they
+    /// can have been sent in.
     fileprivate mutating func record(
         _ signals: [BackendSignal],
         _ batching: RequestBatching?,

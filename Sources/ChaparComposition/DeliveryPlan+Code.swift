@@ -26,7 +26,7 @@ extension DeliveryPlan {
         return plan
     }
 
-    /// Makes the plan that goes from each backend to the next, of the names that a block lists.
+    /// Makes the plan that goes from each backend to the next, from the names that a block lists.
     ///
     /// ```swift
     /// let plan = DeliveryPlan {
@@ -37,10 +37,11 @@ extension DeliveryPlan {
     /// ```
     public init(@PlanBuilder _ backends: () throws -> [String]) rethrows { self.init(try backends()) }
 
-    /// Returns the plan with its own number of attempts, over all steps, and its own waits between them.
+    /// Returns the plan with a number of attempts of its own, for all steps together, and with waits of its own between
+    /// them.
     ///
     /// In a configuration file these are `max_attempts`, `first_retry` and `max_retry` of a route's `use`. A plan that
-    /// sends to all backends gives each of them so many attempts.
+    /// sends to all backends gives each of them this number of attempts.
     public func retrying(_ policy: RetryPolicy = RetryPolicy()) -> DeliveryPlan {
         var plan = self
         plan.retry = policy

@@ -14,8 +14,8 @@ public struct DeliveryPlan: Sendable, Hashable {
         case stop
         /// Go on to the next backend.
         case next
-        /// Wait for ``DeliveryPlan/unknownWait`` for the platform's report that it arrived, then go on to the next
-        /// backend.
+        /// Wait up to ``DeliveryPlan/unknownWait`` for the platform's report that the message arrived; without a report
+        /// go on to the next backend.
         case wait
     }
 
@@ -27,8 +27,8 @@ public struct DeliveryPlan: Sendable, Hashable {
         case any
         /// Accepted when all accepted; else unknown when any gave no answer; else a refusal.
         ///
-        /// When some backends have taken the message, its advice is never to retry, since that would send it there
-        /// twice.
+        /// When some backends have taken the message, the refusal's advice is never to retry, since these backends
+        /// would get the message twice.
         case all
     }
 
@@ -47,13 +47,15 @@ public struct DeliveryPlan: Sendable, Hashable {
     /// The rule after an attempt without an answer; nil leaves it to the backend: stop where a repeat does harm, else
     /// retry.
     public var onUnknown: UnknownRule?
-    /// The backends of which a message that goes to all of them needs an acceptance; nil sends to one after the other.
+    /// Says that a message goes to all backends, and whether one or all of them must accept it; nil sends to one
+    /// backend after the other.
     ///
-    /// In a gateway each backend gets a delivery of its own, with an end of its own.
+    /// In a gateway each backend gets a delivery of its own, which ends on its own.
     public var need: Need?
-    /// The longest time trouble of an account or a platform is tolerated at each step before the next backend is used.
+    /// The longest time for which a step retries after a failure of the account or the platform, before the next
+    /// backend is used.
     ///
-    /// Kept to the millisecond. Nil leaves it to the interpreter; the last step has the whole time to live.
+    /// It is kept to the millisecond. With nil the interpreter decides; the last step has the whole time to live.
     public var fallbackAfter: Duration?
     /// Nil where all parts have their defaults.
     private var rare: Rare?
@@ -77,7 +79,7 @@ public struct DeliveryPlan: Sendable, Hashable {
         set { keep(newValue, retry, escalation) }
     }
 
-    /// The attempts of a delivery and the waits between them; nil leaves them to the interpreter.
+    /// The number of attempts of a delivery and the waits between them; with nil the interpreter decides.
     ///
     /// The waits are kept to the millisecond.
     public var retry: RetryPolicy? {
@@ -87,7 +89,8 @@ public struct DeliveryPlan: Sendable, Hashable {
 
     /// The rule by which later backends take over when no report came; nil for most plans.
     ///
-    /// Only the gateway's dispatcher carries it out. In memory the backends that take over are the last of the plan.
+    /// Only the gateway's dispatcher applies it. In memory the backends that would take over are simply the last
+    /// backends of the plan.
     package var escalation: Escalation? {
         get { if case .values(_, _, let rule)? = rare { rule } else { nil } }
         set { keep(unknownWait, retry, newValue) }

@@ -2,8 +2,9 @@ package import ChaparCore
 
 /// The rule of a plan for messages that were not reported as delivered: later backends that cost more take over.
 ///
-/// The backends from ``step`` on are the plan's last ones. A message gets to them when no backend before them took it,
-/// or ``after`` one took it, unless the platform or the app reported what is awaited meanwhile.
+/// The backends that take over are those from ``step`` to the end of the plan. A message goes to them in two cases: no
+/// earlier backend took it; or an earlier backend took it and the time ``after`` has passed without the awaited report
+/// from the platform or the app.
 package struct Escalation: Sendable, Hashable {
     /// The report that ends the wait.
     package enum Report: String, Sendable, CaseIterable {

@@ -2,12 +2,13 @@ public import ChaparCore
 
 /// Several backends, each of which takes over when the one before it fails: a ``DeliveryPlan`` interpreted in memory.
 ///
-/// It is the interpreter behind ``PlanBackend``, which takes the plan as a value.
+/// ``PlanBackend``, which takes the plan as a value, uses this interpreter.
 ///
-/// A recipient goes to the first backend that can address it. When that one refuses for good, or its trouble outlasts
-/// the `fallbackAfter`, the next one is tried; after an attempt without an answer the plan's rule decides. Each backend
-/// gets recipients that it can address: a raw token only goes to backends of its service, and the ``RecipientResolver``
-/// turns a ``ChaparCore/Recipient/device(_:)`` into the token of a service that the backend takes.
+/// A recipient goes to the first backend that can address it. When that backend refuses for good, or fails for longer
+/// than `fallbackAfter`, the next backend is tried. After an attempt without an answer the plan's rule decides. Each
+/// backend gets only recipients that it can address: a raw token goes only to backends of its service, and the
+/// ``RecipientResolver`` turns a ``ChaparCore/Recipient/device(_:)`` into the token of a service that the backend
+/// takes.
 ///
 /// Nothing is written to disk: messages that wait when the process ends are lost. The gateway interprets the same plan
 /// and keeps its position in the store.
@@ -24,11 +25,12 @@ public struct FallbackBackend: BackendGroup {
     ///
     /// - Parameters:
     ///   - members: The backends, in the order in which they are tried; each name once.
-    ///   - onUnknown: The rule after an attempt without an answer; nil stops where a repeat does harm, else retries.
+    ///   - onUnknown: The rule after an attempt without an answer; with nil a message stops where a second copy does
+    ///     harm, and is retried otherwise.
     ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
-    ///   - fallbackAfter: The longest time a platform's trouble is tolerated while another backend is left.
-    ///   - retry: The retries, over all backends together.
-    ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
+    ///   - fallbackAfter: The longest time for which a failing platform is retried while another backend is left.
+    ///   - retry: The number of attempts, for all backends together, and the waits between them.
+    ///   - deadline: The longest time for which a batch is tried; a shorter time to live ends it earlier.
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - observe: Called with every attempt, including those whose outcome is not the final one, such as a dead
     ///     token.

@@ -24,7 +24,7 @@ public struct FanOutBackend: BackendGroup {
     /// Makes a group.
     ///
     /// - Parameters:
-    ///   - members: The backends; of equal outcomes, the earlier member's is reported.
+    ///   - members: The backends; of two equal outcomes, that of the earlier member is reported.
     ///   - rule: Combines the outcomes of one recipient.
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - observe: Called with every backend's outcome; called from any thread, must not block.
@@ -146,8 +146,8 @@ private final class Gathered: Sendable {
 
     init(_ asked: [BatchIndex: Int]) { self.asked = asked }
 
-    /// Adds answers of a member; returns the recipients that now have all, with their answers in the order of the
-    /// members.
+    /// Adds answers of a member; returns the recipients that now have the answers of all members, with these answers in
+    /// the order of the members.
     func add(_ outcomes: [(index: BatchIndex, outcome: DeliveryOutcome)], of member: Int)
         -> [(index: BatchIndex, answers: [(member: Int, outcome: DeliveryOutcome)])]
     {

@@ -1,4 +1,4 @@
-/// The guides to reasons of the gateway itself, which no platform gave.
+/// The explanations of reasons that the gateway itself gives, not a platform.
 ///
 /// `explain`, the answers about deliveries and docs/Troubleshooting.md use them. Each has the meaning of the reason,
 /// the gateway's reaction, and what to do.

@@ -67,9 +67,9 @@ struct GroupRegistrar: DeviceRegistrar {
 
 /// Manages subscriptions at every member.
 ///
-/// ``BackendGroup`` makes it of the members that have the ability, and has none when there are none. A write goes to
-/// all of them, even after failures, and throws the first failure at the end; a read goes to one after the other until
-/// one answers.
+/// ``BackendGroup`` makes it from the members that have the ability; without such members the group does not have the
+/// ability. A write goes to all of these members, even after failures, and throws the first failure at the end. A read
+/// asks one member after the other until one answers.
 struct GroupSubscriptions: SubscriptionManager {
     private let members: [any SubscriptionManager]
 
@@ -267,8 +267,8 @@ struct GroupTracker: MessageTracker {
 
 /// Adds each token to topics at every member that takes its service.
 ///
-/// ``BackendGroup`` makes it of the members that have topics. A member only gets tokens of services that it takes. A
-/// token that no member takes is refused, and one that a member failed with has that outcome.
+/// ``BackendGroup`` makes it from the members that have topics. A member gets only tokens of services that it takes. A
+/// token that no member takes is refused; a token at which a member failed has that failure as its outcome.
 struct GroupTopics: TopicManager {
     private let members: [any TopicManager]
 

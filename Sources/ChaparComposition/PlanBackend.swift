@@ -1,11 +1,11 @@
 public import ChaparCore
 
-/// A plan of backends as one backend: the value of the plan, interpreted in memory.
+/// A backend that sends through several backends by a plan, which it interprets in memory.
 ///
-/// The gateway interprets the same value and keeps its position in the store. Here nothing is written to disk: messages
-/// that wait when the process ends are lost. A recipient gets a message from backends that can address it: a raw token
-/// only goes to backends of its service, and the ``RecipientResolver`` turns a ``ChaparCore/Recipient/device(_:)`` into
-/// the token of a service that the backend takes.
+/// A gateway interprets the same plan and keeps the current step in its store. Here nothing is written to disk:
+/// messages that wait when the process ends are lost. A recipient gets a message only through backends that can address
+/// it: a raw token goes only to backends of its service, and the ``RecipientResolver`` turns a
+/// ``ChaparCore/Recipient/device(_:)`` into the token of a service that the backend takes.
 public struct PlanBackend: BackendGroup {
     /// The plan.
     public let plan: DeliveryPlan
@@ -21,9 +21,9 @@ public struct PlanBackend: BackendGroup {
     /// - Parameters:
     ///   - plan: The plan.
     ///   - backends: The backends that it names; each name of the plan is there.
-    ///   - retry: The retries of a plan without its own, over all backends together, or for each one where a message
-    ///     goes to all of them.
-    ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
+    ///   - retry: The retries for a plan that has none of its own, for all backends together, or for each one where a
+    ///     message goes to all of them.
+    ///   - deadline: The longest time for which a batch is tried; a shorter time to live ends it earlier.
     ///   - resolver: Turns devices into tokens; nil when only tokens are sent to.
     ///   - observe: Called with every attempt, including those whose outcome is not the final one, such as a dead
     ///     token.
@@ -123,8 +123,10 @@ public struct PlanBackend: BackendGroup {
     /// The pacing of the first backend, or the slowest where a message goes to all of them.
     public var pacing: Pacing? { group.pacing }
 
-    /// Reports a fault when every backend that takes such recipients would refuse, or any of those that all must
-    /// accept; everything else is a warning.
+    /// Reports a fault when every backend that takes such recipients would refuse the message, or, where all backends
+    /// must accept it, when one of them would.
+    ///
+    /// All other findings are warnings.
     public func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck {
         group.check(notification, for: recipient)
     }

@@ -3,10 +3,10 @@ import ChaparCore
 
 /// The rules that decide what happens to a delivery after an attempt, shared by the gateway and code without one.
 ///
-/// They are pure: time and randomness are arguments, a verdict is the result. For no outcome they allow:
-/// * a second copy under ``DeliveryPlan/UnknownRule/stop``;
-/// * a gap under ``DeliveryPlan/UnknownRule/next``: while a backend is left and there is time, it is tried;
-/// * a message that may have arrived to be reported as failed.
+/// They are pure: time and randomness are arguments, a verdict is the result. They never allow these, whatever the
+/// outcome of an attempt is: * a second copy under ``DeliveryPlan/UnknownRule/stop``; * a gap under
+/// ``DeliveryPlan/UnknownRule/next``: while a backend is left and there is time, it is tried; * a message that may have
+/// arrived to be reported as failed.
 ///
 /// Plugins have already turned a platform's error codes into a ``ChaparCore/Refusal/Advice``.
 package struct PlanRules: Sendable, Hashable {
@@ -149,7 +149,8 @@ package struct PlanRules: Sendable, Hashable {
         return PlanVerdict(.next(step: step))
     }
 
-    /// Returns another attempt at this step; the next step, or the end, when no time or no attempt is left for it.
+    /// Returns another attempt at this step; when no time or no attempt is left for the step, returns the next step, or
+    /// the end of the delivery.
     ///
     /// A message with a time to live of 0 gets no second attempt at any step.
     private func again(

@@ -4,8 +4,8 @@ import ChaparCore
 
 /// The state of one batch on its way through a plan: the steps, waits and reports of its recipients.
 ///
-/// Every recipient is reported exactly once: by the verdict that ends it, or by ``endWaits()`` when nothing more is
-/// tried.
+/// Every recipient is reported exactly once: by the verdict that ends its delivery, or by ``endWaits()`` when no
+/// further attempt is made.
 final class PlanRun: Sendable {
     private struct Job {
         let index: BatchIndex
@@ -184,7 +184,7 @@ final class PlanRun: Sendable {
         }
     }
 
-    /// Reports the jobs that wait for another attempt with their last outcome: nothing more is tried for them.
+    /// Reports the jobs that wait for another attempt, each with its last outcome: no further attempt is made for them.
     ///
     /// - Parameter isOver: Whether nothing is in flight any more, so that every unreported job is waiting.
     func endWaits(isOver: Bool = false) {

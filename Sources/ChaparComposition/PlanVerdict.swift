@@ -11,10 +11,10 @@ package struct PlanPosition: Sendable, Hashable {
     package var nextStep: Int?
     /// The number of earlier attempts, over all steps.
     package var attempts: Int
-    /// The time of the first attempt, which may be the present one.
+    /// The time of the first attempt, which may be the current one.
     ///
-    /// ``DeliveryPlan/fallbackAfter`` and a refusal's retry limit count from it, since a message that waits for its
-    /// time, or behind others, has failed at no backend.
+    /// ``DeliveryPlan/fallbackAfter`` and a refusal's retry limit count from this time, since a message that waits for
+    /// its `sendAt` or behind other messages has not failed at any backend.
     package var startedAt: Date
     /// The time after which nothing more is tried; nil for never.
     package var expiresAt: Date?
@@ -52,8 +52,8 @@ public enum PlanEvent: Sendable, Hashable {
     /// No attempt was made, because the step's backend cannot address the recipient: the device has no live token for
     /// it.
     case skipped(reason: String)
-    /// A wait after ``PlanVerdict/Move/hold(until:)`` ended: with the state that the platform reported, or nil without
-    /// a report.
+    /// A wait after ``PlanVerdict/Move/hold(until:)`` has ended; it has the state that the platform reported, or nil
+    /// without a report.
     case waited(DeliveryState?)
 }
 

@@ -29,8 +29,9 @@ public struct RateLimitedBackend: BackendWrapper {
     ///   - wrapped: The backend whose rate is limited.
     ///   - pacing: The quota.
     ///   - maximumWait: The longest time a message may wait for its turn.
-    ///   - maximumWaiting: The most messages that may wait at a time; further ones are refused at once.
-    ///   - isUrgent: Whether a message may use ``ChaparCore/Pacing/urgentShare``; by default those of high priority.
+    ///   - maximumWaiting: The most messages that may wait at a time; further messages are refused at once.
+    ///   - isUrgent: Whether a message may use ``ChaparCore/Pacing/urgentShare``; by default messages of high priority
+    ///     may.
     public init(
         _ wrapped: any PushBackend,
         pacing: Pacing,

@@ -1,8 +1,8 @@
 package import ChaparCore
 
-/// The guides to reasons by their names: what the answers about a delivery say of its last attempt.
+/// The explanations of reasons, by the reasons' names, for the answers about a delivery's last attempt.
 ///
-/// A gateway has one for the platforms that its program knows.
+/// A gateway has one book, with the reasons of the platforms that its program knows.
 package struct ReasonBook: Sendable {
     /// The reasons of the gateway itself and of the way to any platform.
     package static let ofGateway = ReasonBook([])

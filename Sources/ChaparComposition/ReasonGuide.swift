@@ -2,8 +2,9 @@ package import ChaparCore
 
 /// The text about one reason of one source, for `explain` and for the answers about deliveries.
 ///
-/// Guides are made of the refusals that plugins list, of failures on the way to a platform, and of ``GatewayReasons``.
-/// The table of docs/Troubleshooting.md is made of the same guides. They decide nothing about a delivery.
+/// Guides are made from the refusals that plugins list, from connection failures, and from ``GatewayReasons``. The
+/// table of docs/Troubleshooting.md is made from the same guides. A guide only explains: it decides nothing about a
+/// delivery.
 package struct ReasonGuide: Sendable {
     /// The reason's name, as an attempt or event has it.
     package var reason: String

@@ -1,8 +1,8 @@
 public import ChaparCore
 
-/// A device as a look-up found it: its live tokens, and the language of the person who holds it.
+/// The result of looking a device up: its live tokens, and the language of its user.
 ///
-/// An array of tokens is a device whose language is not known.
+/// An array literal of tokens makes a device whose language is not known.
 public struct ResolvedDevice: Sendable, ExpressibleByArrayLiteral {
     /// The language tag, such as `fa` or `pt-BR`, by which localized texts are chosen; nil for their default.
     public let language: String?
@@ -23,10 +23,10 @@ public struct ResolvedDevice: Sendable, ExpressibleByArrayLiteral {
     }
 }
 
-/// Turns a device into its tokens and its language, so that each backend of a group gets the token of its own service,
-/// and localized texts reach the person in their language.
+/// Turns a device into its tokens and its language.
 ///
-/// A raw token has no alternatives: it only goes to backends of its service, in the language that the caller gives.
+/// So each backend of a group gets the token of its own service, and users get localized texts in their language. A raw
+/// token is not looked up: it goes only to backends of its service, in the language that the caller gives.
 public struct RecipientResolver: Sendable {
     private let deadline: Duration
     private let time: any TimeSource

@@ -27,7 +27,7 @@ public struct RetryPolicy: Sendable, Hashable {
     /// A policy of a single attempt.
     public static let never = RetryPolicy(maximumAttempts: 1)
 
-    /// Returns when to try again after a number of attempts.
+    /// Returns the time of the next attempt after a number of attempts.
     ///
     /// - Parameters:
     ///   - attempt: The number of attempts made, from 1.

@@ -2,8 +2,8 @@ public import ChaparCore
 
 /// A wrapper that retries messages that a backend could not send, with growing random waits.
 ///
-/// The pause that the platform asked for is the shortest wait. Nothing is retried after the time to live or the
-/// deadline, nor after a final refusal. After an attempt without an answer the rule decides; without a rule, a message
+/// The pause that the platform asked for is the shortest wait. A message is not retried after its time to live, after
+/// the deadline, or after a final refusal. After an attempt without an answer `onUnknown` decides; with nil a message
 /// is sent again only where a second copy does no harm. ``CircuitBreakingBackend`` handles pauses that the platform
 /// wants for all messages.
 public struct RetryingBackend: BackendWrapper {
@@ -16,8 +16,9 @@ public struct RetryingBackend: BackendWrapper {
     /// - Parameters:
     ///   - wrapped: The backend to wrap.
     ///   - policy: The number of attempts and the waits between them.
-    ///   - deadline: The longest time a batch is tried; a shorter time to live ends it earlier.
-    ///   - onUnknown: The rule after an attempt without an answer; `next` stops, since there is no next backend.
+    ///   - deadline: The longest time for which a batch is tried; a shorter time to live ends it earlier.
+    ///   - onUnknown: The rule after an attempt without an answer; the rule `next` ends the message, since there is no
+    ///     next backend.
     ///   - unknownWait: The longest time the rule `wait` waits for the platform's report.
     ///   - observe: Called with every attempt.
     @available(*, deprecated, message: "Write PlanBackend(.firstOf(…).retrying(…), members), or add it to a client.")

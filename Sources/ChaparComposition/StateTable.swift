@@ -1,8 +1,9 @@
-/// The states of a thing, the events that move it, and the moves that are allowed.
+/// The states of something, such as a delivery, the events that change its state, and the changes that are allowed.
 ///
 /// A table is written once, beside the states. Code checks it before it writes a state, tests derive their expectations
 /// from it, and the documentation shows ``markdown`` and ``diagram``, so that the three cannot disagree. It holds no
-/// state and moves nothing itself. Look-ups are in a set: fast enough once for each delivery, not for each byte.
+/// current state and changes none itself. A look-up searches a set, which is fast enough once for each delivery, but
+/// not for each byte.
 package struct StateTable<State: StateTableName, Event: StateTableName>: Sendable
 where State.RawValue == String, Event.RawValue == String {
     /// An event, the states in which it may happen and those it may lead to.

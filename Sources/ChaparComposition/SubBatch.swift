@@ -21,9 +21,10 @@ struct BatchIndex: Hashable, Sendable {
 }
 
 extension PushRequest {
-    /// Returns the steady time after which the request is neither sent again nor held; nil without a time to live.
+    /// Returns the steady time after which the request is neither sent again nor kept waiting; nil without a time to
+    /// live.
     ///
-    /// The time to live counts from acceptance, which is not later than `now`, to the fraction of a second.
+    /// The time to live counts from acceptance, which is not later than `now`. Fractions of a second count.
     func end(at now: Date, _ time: any TimeSource) -> Date? {
         switch expiration {
         case .immediately?: return now
@@ -35,9 +36,9 @@ extension PushRequest {
     }
 }
 
-/// Some recipients of a batch, sent separately, perhaps under another address.
+/// Some recipients of a batch that are sent separately, perhaps to another address of theirs, such as a device's token.
 ///
-/// Consecutive recipients of one request share a request here too, so that its payload is encoded once.
+/// Consecutive recipients that share a request in the batch share one here too, so that its payload is encoded once.
 struct SubBatch: Sendable {
     private(set) var requests: [PushRequest] = []
     private var rows: [[BatchIndex]] = []

@@ -1,4 +1,4 @@
-/// The index of a large object's members by name, for ``JSONObject``.
+/// The index of a large object's fields by name, for ``JSONObject``.
 ///
 /// It is a table with open addressing, at most half full, of the members' positions and 32 bits of their names' hashes.
 /// Swift seeds those in each process, so that colliding names cannot be chosen. It is made for as many as 900,000

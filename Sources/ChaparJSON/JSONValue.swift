@@ -104,8 +104,8 @@ public struct JSONObject: Hashable, Sendable, ExpressibleByDictionaryLiteral, Se
         hasher.combine(sum)
     }
 
-    /// Returns this object with the other's members laid over it, and objects within objects likewise (RFC 7396 without
-    /// removal).
+    /// Returns this object merged with another one, whose fields replace equal ones; objects within objects are merged
+    /// in the same way (RFC 7396 without removal).
     public func merging(_ other: JSONObject) -> JSONObject {
         var result = self
         for (name, value) in other {

@@ -135,8 +135,8 @@ public actor StateCredentialStore: CredentialStore {
     ///
     /// - Parameters:
     ///   - state: The store of the credential.
-    ///   - marks: The store of a used-up credential's fingerprint, which must be readable without a key; by default
-    ///     that of the credential.
+    ///   - marks: The store of a used-up credential's fingerprint, which must be readable without a key; by default the
+    ///     store of the credential.
     ///   - name: The backend's name.
     public init(_ state: any StateStore, marks: (any StateStore)? = nil, name: String) {
         self.state = state

@@ -39,7 +39,7 @@ public final class Sandbox: Sendable {
         public var webPush = WebPushSimulator.Configuration.demonstration
         /// The rules of platforms outside this package; each is simulated beside the others.
         public var services: [any SimulatedService] = []
-        /// The names of the simulators that are started, such as `apns`; nil stands for all.
+        /// The names of the simulators that are started, such as `apns`; nil means all.
         ///
         /// IDPush belongs to `onesignal`.
         public var platforms: Set<String>?
@@ -167,9 +167,8 @@ public final class Sandbox: Sendable {
     /// - Parameters:
     ///   - directory: Made when it is not there. Files of the same names are replaced.
     ///   - gatewayPort: The port that the configuration gives the gateway.
-    ///   - kinds: The kinds of backends that the gateway knows; nothing is written for others. Nil stands for all.
-    ///   - sections: The sections other than backends that the gateway knows, such as `release_notes`. Nil stands for
-    ///     all.
+    ///   - kinds: The kinds of backends that the gateway knows; nothing is written for others. Nil means all.
+    ///   - sections: The sections other than backends that the gateway knows, such as `release_notes`. Nil means all.
     /// - Returns: The listeners with their addresses, and the files; no file is written when none of `kinds` is
     ///   simulated.
     /// - Throws: When a file cannot be written.

@@ -157,7 +157,7 @@ final class CommitLoop {
         for case .inspect(let look) in batch { look(.success(queueIndex)) }
     }
 
-    /// Commits something to a log that was found empty, which shows why it is.
+    /// Makes a commit to a log that was found empty, which shows why it is empty.
     ///
     /// After a checkpoint SQLite begins the log anew; where something else has cut it SQLite goes on behind a hole.
     private func tryLog() {
@@ -256,7 +256,7 @@ final class CommitLoop {
         }
     }
 
-    /// Sets the timer for the next moment when something is to be done.
+    /// Sets the timer for the next moment at which the writer has work.
     ///
     /// Returns true when that moment is now.
     private func setTimer() -> Bool {

@@ -1,8 +1,9 @@
 import ChaparCore
 
-/// A caller's `overrides.apns`: `payload` is laid over the payload, `headers` replace the backend's.
+/// A caller's `overrides.apns`: `payload` is merged into the message's payload, `headers` replace the backend's
+/// headers.
 ///
-/// Read only when present; every mistake becomes a fault with its place.
+/// It is read only when a caller gives it; every mistake in it becomes a fault with its place.
 struct APNsOverrides {
     var payload: JSONObject?
     var pushType: APNsPushType?

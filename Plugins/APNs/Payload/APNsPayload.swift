@@ -2,9 +2,9 @@ import ChaparCore
 
 /// Turns the neutral notification into Apple's JSON: straight into bytes, once for each text variant of a request.
 ///
-/// The texts are under `aps.alert`, the caller's `data` beside `aps`. Values that Apple has no field for and only an
-/// extension of the app can use (picture, tap address, buttons) are under `chapar`. Overrides are laid over the result
-/// when there are any.
+/// The texts are under `aps.alert`, the caller's `data` beside `aps`. Values for which Apple has no field, and which
+/// only the app's own code can use (picture, tap address, buttons), are under `chapar`. Overrides are merged into the
+/// result.
 enum APNsPayload {
     /// Returns the payload for recipients with this language.
     static func encode(

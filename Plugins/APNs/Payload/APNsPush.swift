@@ -2,8 +2,8 @@ public import ChaparCore
 
 /// The options of a notification that only Apple has: the purpose of the push, its priority and its expiration.
 ///
-/// Title, body, sound, badge, category and data of the notification are sent as usual; the values set here are laid
-/// over them. Lay it over with ``ChaparCore/PushNotification/with(_:)``:
+/// Title, body, sound, badge, category and data of the notification are sent as usual; the values set here are merged
+/// with them. Add the options with ``ChaparCore/PushNotification/with(_:)``:
 ///
 /// ```swift
 /// let update = try APNsLiveActivity.update(["stopsLeft": 3], at: now)

@@ -11,7 +11,7 @@ extension AltcraftDevices: DeviceRegistrar {
     /// The order of the services, as one text.
     public var stamp: String { tokens.order.map(\.rawValue).joined(separator: ",") }
 
-    /// Moves the device's subscription to its present token; a device without a subscription gets none.
+    /// Moves the device's subscription to its current token; a device without a subscription gets none.
     ///
     /// - Returns: Altcraft's other id of the subscription, else the token's fingerprint, since the main id is the
     ///   token.

@@ -78,7 +78,7 @@ public final class AltcraftDevices: Sendable {
         }
     }
 
-    /// Moves the device's subscription to its present token, if Altcraft has another one.
+    /// Moves the device's subscription to its current token, if Altcraft has another one.
     ///
     /// - Returns: Whether a request was made.
     @discardableResult

@@ -70,7 +70,7 @@ public struct AltcraftSubscriptionFunctions: Sendable {
     /// Returns the status of the device's own subscription.
     public func getStatusForCurrentSubscription() async -> ResponseWithHttp? { await status(.current) }
 
-    /// Returns the status of the profile's newest subscription of a service; nil stands for the service of the present
+    /// Returns the status of the profile's newest subscription of a service; nil means the service of the current
     /// token.
     public func getStatusOfLatestSubscriptionForProvider(provider: String? = nil) async -> ResponseWithHttp? {
         await status(.latestOf(provider.map { TokenService(rawValue: $0) }))
@@ -147,7 +147,7 @@ public struct AltcraftTokenFunctions: Sendable {
         }
     }
 
-    /// Returns the present token: one set by hand, else that of the first provider in order that has one; also before
+    /// Returns the current token: one set by hand, else that of the first provider in order that has one; also before
     /// the initialization.
     public func getPushToken() async -> TokenData? { await core.pushToken() }
 
@@ -211,7 +211,7 @@ public struct AltcraftTokenFunctions: Sendable {
         }
     }
 
-    /// Deletes the present token if it can be deleted, and moves the subscription to the next one.
+    /// Deletes the current token if it can be deleted, and moves the subscription to the next one.
     ///
     /// No token is event 502; an APNs token is event 406, after which the ordinary update goes on.
     public func forcedTokenUpdate() async {

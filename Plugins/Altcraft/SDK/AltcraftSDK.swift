@@ -25,10 +25,10 @@ public final class AltcraftSDK: Sendable {
 
     let core: AltcraftSDKCore
 
-    /// The SDK's own entry point: one for the process.
+    /// The one instance of the SDK in the process, under the name that Altcraft's own SDK gives it.
     ///
-    /// It has no connections before ``connect(http:state:device:common:logger:)``, and no initialization succeeds
-    /// before that.
+    /// Call ``connect(http:state:device:common:logger:)`` first, which gives it a transport, a store and a device.
+    /// Until then ``initialization(configuration:)`` fails.
     public static let shared = AltcraftSDK(
         http: Unconnected(),
         logger: Logger(label: "altcraft") { _ in SwiftLogNoOpLogHandler() }

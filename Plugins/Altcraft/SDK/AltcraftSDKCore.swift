@@ -233,7 +233,7 @@ actor AltcraftSDKCore {
 
     // MARK: Tokens
 
-    /// Returns the present token, also before the initialization.
+    /// Returns the current token, also before the initialization.
     func pushToken() async -> TokenData? {
         let record = await record()
         if let backend { return try? await backend.mobile.pushToken(of: record) }  // A store that fails has no token.

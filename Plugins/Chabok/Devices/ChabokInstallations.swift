@@ -154,8 +154,8 @@ public struct ChabokInstallations: DeviceRegistrar {
 
     /// Sets the channel settings of the user of an installation; other channels keep their settings.
     ///
-    /// The client library has the member `notificationSettings`. Chapar assumes that it holds `sound` and `alert` by
-    /// channel.
+    /// The client library has the field `notificationSettings`. Chapar assumes that the field has `sound` and `alert`
+    /// for each channel.
     public func setChannels(
         _ channels: [String: ChabokChannelSettings],
         of installation: String

@@ -156,7 +156,7 @@ public struct ChabokUsers: TagEditor {
         return issues
     }
 
-    /// Sets the tags of the device's user, and under the member `attributes` the user's attributes.
+    /// Sets the tags of the device's user, and from the field `attributes` the user's attributes.
     ///
     /// `true` sets a plain tag, and so does `"1"` for a tag that the device has without a value. Another text or number
     /// sets a tag with a value. Null and `false` remove a tag.

@@ -23,7 +23,7 @@ public struct ChabokNotification: Sendable, Hashable {
         /// No action: it was shown.
         case shown
 
-        /// Reads a platform's identifier of an action; nil stands for a report of display.
+        /// Reads a platform's identifier of an action; nil means a report of display.
         public init(identifier: String?) {
             self =
                 switch identifier {

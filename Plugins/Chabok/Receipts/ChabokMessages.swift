@@ -4,7 +4,7 @@ public import ChaparCore
 /// Messages to any audience, their states, and the panel's reports.
 ///
 /// The gateway uses it as the backend's tracker and recaller; code also sends with it to audiences that a notification
-/// cannot name. It stores nothing: every answer is Chabok's present one.
+/// cannot name. It stores nothing: every answer is read from Chabok.
 public struct ChabokMessages: MessageTracker, MessageRecaller {
     /// The ids and the device count of messages that Chabok took.
     public struct Sent: Sendable, Hashable {

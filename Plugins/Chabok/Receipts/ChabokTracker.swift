@@ -13,7 +13,7 @@ public struct ChabokTracker: EventReporter {
         ///
         /// There may be at most 300 different names; beyond that Chabok drops data without an error.
         public var name: String
-        /// The time of the event; nil stands for the time at which Chabok gets it.
+        /// The time of the event; nil means the time at which Chabok gets it.
         public var at: Date?
         /// Further values, of the types that attributes may have.
         public var data: JSONObject

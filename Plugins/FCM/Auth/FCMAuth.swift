@@ -7,7 +7,7 @@ import Synchronization
 /// code.
 ///
 /// Tokens are replaced five minutes before their end, by one request in the background; a thousand refused messages
-/// cause one refresh. While the present token is valid, a token endpoint that is down stops no message.
+/// cause one refresh. While the current token is valid, a token endpoint that is down stops no message.
 public final class FCMAuth: AuthStrategy {
     /// The source of tokens.
     @nonexhaustive
@@ -36,8 +36,8 @@ public final class FCMAuth: AuthStrategy {
     ///
     /// - Parameters:
     ///   - source: The source of tokens.
-    ///   - addresses: The only addresses whose requests carry the token; nil stands for Google's own, for sending and
-    ///     for tokens.
+    ///   - addresses: The only addresses whose requests carry the token; nil means Google's own, for sending and for
+    ///     tokens.
     ///   - common: Trust, proxy and deadline of the requests to the token endpoint.
     ///   - context: Transport, clock, log.
     /// - Throws: When the trust or the proxy cannot work.
@@ -100,7 +100,7 @@ public final class FCMAuth: AuthStrategy {
         }
     }
 
-    /// Returns the present token; throws for an address that it must not be sent to.
+    /// Returns the current token; throws for an address that it must not be sent to.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard addresses.contains(destination) else {
             throw PushError(.unsupported, "Google's access token is not for \(destination)")

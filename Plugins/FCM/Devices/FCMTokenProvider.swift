@@ -161,7 +161,7 @@ public struct FCMDeletingTokenProvider: TokenDeleting {
         }
     }
 
-    /// Deletes the present token and gets a new one; nil when there is none yet.
+    /// Deletes the current token and gets a new one; nil when there is none yet.
     ///
     /// Throws when either step failed. Keep the old token's row until the new token is stored. A late `UNREGISTERED`
     /// for the old one then does no harm, since the new registration is younger.

@@ -1,10 +1,11 @@
 internal import ChaparCore
 
-/// A caller's `overrides.fcm`: blocks of FCM's own `message`, laid over what Chapar makes of the rest.
+/// A caller's `overrides.fcm`: blocks of FCM's own `message`, which are merged into the message that Chapar makes from
+/// the notification.
 ///
-/// Checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name. Google adds
-/// fields at the top level: an unknown field that is no misspelling of a known one is sent with a warning. Google's
-/// words may be in any letter case. Targets follow from the recipient and cannot be overridden.
+/// It is checked field by field against ``FCMSchema``, since Google refuses a whole message for one unknown name.
+/// Google adds fields at the top level: an unknown field that is no misspelling of a known one is sent with a warning.
+/// Google's words may be in any letter case. Targets follow from the recipient and cannot be overridden.
 struct FCMOverrides: Sendable {
     private(set) var object = JSONObject()
     private(set) var faults: [Finding] = []

@@ -2,9 +2,9 @@ public import ChaparCore
 
 /// The options of a notification that only OneSignal has.
 ///
-/// A property that is nil leaves the notification's value, or the app's settings at OneSignal. Lay the options over a
-/// notification with ``ChaparCore/PushNotification/with(_:)``; they also apply to messages that IDPush sends through
-/// OneSignal. Source: OneSignal, "Create message", read 2026-08.
+/// A property that is nil keeps the notification's value; where the notification has none, the app's settings at
+/// OneSignal apply. ``ChaparCore/PushNotification/with(_:)`` merges the options into a notification. The backend of
+/// IDPush, which sends through OneSignal, applies them too. Source: OneSignal, "Create message", read 2026-08.
 public struct OneSignalExtras: PlatformPayload, Hashable {
     /// `onesignal`.
     public static var kind: BackendKind { OneSignalBackend.kind }

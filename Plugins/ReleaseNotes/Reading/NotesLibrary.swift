@@ -6,7 +6,7 @@ import Synchronization
 /// Holds the lists of all apps: reads the documents, reads them again when they change, adds what was posted.
 ///
 /// When a document turns bad, its last good list stays, and the problem is reported once. Posted versions are kept in
-/// the gateway's store and laid over the document.
+/// the gateway's store and added to those of the document.
 actor NotesLibrary {
     /// A list with what it was made of.
     struct Shelf: Sendable {

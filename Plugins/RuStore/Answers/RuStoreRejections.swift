@@ -4,8 +4,8 @@ internal import ChaparCore
 /// The tables of RuStore's answers: what each status word or HTTP status means for the message, the token and the
 /// backend.
 ///
-/// ``outcome(on:_:)`` applies a row to a request; it keeps nothing and sends nothing. RuStore's words are not Google's,
-/// though its API has the form of Google's: a token that is gone is `NOT_FOUND`, too many messages are
+/// ``outcome(on:_:)`` applies a row to a request; it keeps nothing and sends nothing. RuStore's error codes are not
+/// Google's, though its API has the form of Google's: a token that is gone is `NOT_FOUND`, too many messages are
 /// `TOO_MANY_REQUESTS`.
 ///
 /// Source: RuStore's help, "Send push notifications" and "General push notifications", and public clients that read the

@@ -2,8 +2,8 @@ internal import ChaparCore
 
 /// The text of a request around its message, which differs between RuStore's two APIs.
 ///
-/// In the direct API the token is a member of the message. In the universal one it is beside the message, and so
-/// are the project and the service token: nothing of a frame is ever logged or shown.
+/// In the direct API the token is a field of the message. In the universal API the token is beside the message, and so
+/// are the project and the service token. So no part of a frame is ever logged or shown.
 struct RuStoreFrame: Sendable {
     /// The text before the message's object.
     let opening: [UInt8]

@@ -1,9 +1,10 @@
 internal import ChaparCore
 
-/// A caller's `overrides.rustore`: blocks of RuStore's own `message`, laid over what Chapar makes of the rest.
+/// A caller's `overrides.rustore`: blocks of RuStore's own `message`, which are merged into the message that Chapar
+/// makes from the notification.
 ///
-/// Checked field by field: RuStore says that it supports no field beyond its list, and not what it does with one. The
-/// target follows from the recipient and cannot be overridden.
+/// It is checked field by field: RuStore says that it supports no field beyond its list, and not what it does with one.
+/// The target follows from the recipient and cannot be overridden.
 struct RuStoreOverrides: Sendable {
     /// The type of value that a field takes.
     private indirect enum Shape {

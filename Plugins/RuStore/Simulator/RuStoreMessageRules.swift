@@ -21,7 +21,8 @@ enum RuStoreMessageRules {
 
     /// Returns the message; throws a sentence about the first rule that it breaks.
     ///
-    /// `target` names the member that the direct API's message has besides; `needsBoth` asks for a title and a text.
+    /// `target` names the further field that the direct API's message has; with `needsBoth` a title and a text are
+    /// required.
     static func check(
         _ value: JSONValue?,
         target: String? = nil,

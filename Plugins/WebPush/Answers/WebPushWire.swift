@@ -1,6 +1,6 @@
 internal import ChaparCore
 
-/// A push service's answer: the members that say what happened, whichever service it is.
+/// A push service's answer: the values that tell the outcome, for any service.
 ///
 /// Mozilla answers in JSON with `errno`, Apple in JSON with `reason`, Microsoft in header fields, Google in HTML or
 /// text.

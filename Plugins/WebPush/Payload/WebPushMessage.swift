@@ -1,6 +1,6 @@
 public import ChaparCore
 
-/// The options that only browsers understand, laid over a notification: the caller's `overrides.webpush` as a value.
+/// The options of a notification that only browsers understand, as a value: the caller's `overrides.webpush`.
 ///
 /// Source: W3C, "Push API" (declarative messages), working draft of 2025-09-10; WHATWG, "Notifications API".
 public struct WebPushMessage: PlatformPayload, Hashable {

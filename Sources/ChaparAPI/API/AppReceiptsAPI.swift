@@ -15,8 +15,8 @@ internal import ChaparQueue
 package final class AppReceiptsAPI: Sendable {
     /// The largest report, in bytes.
     static let maximumBody = 4 << 10
-    /// The pause before the second and last look-up of a delivery that was not found: a phone can report before the
-    /// commit of the platform's answer.
+    /// The pause before a delivery that was not found is looked up a second and last time, since a phone can report
+    /// before the platform's answer is committed.
     static let earlyDelay = Duration.milliseconds(500)
     /// The most deliveries of a notification that are searched for a token.
     private static let largestSearch = 1_000
@@ -134,7 +134,7 @@ package final class AppReceiptsAPI: Sendable {
 
     // MARK: Reading
 
-    /// Reads the body as JSON without a look at the content type: a service worker of another origin cannot set
+    /// Reads the body as JSON whatever its content type is, since a service worker of another origin cannot set
     /// `application/json`.
     private func read(_ request: Request, _ scope: RequestScope) async throws(Problem) -> Report {
         try scope.allowParameters([])

@@ -61,9 +61,10 @@ struct BackendsAnswer {
         now = state.clock.reading
     }
 
-    /// Writes the member `backends`, and those about expiring credentials, into an object that the caller has begun.
+    /// Writes the field `backends`, and the fields about expiring credentials, into an object that the caller has
+    /// begun.
     ///
-    /// Each worker is written once under each of the names.
+    /// Each worker is written once under each of these names.
     func write(to writer: inout JSONWriter, workersAs names: [WorkerNames]) {
         writer.name("backends")
         writer.beginArray()

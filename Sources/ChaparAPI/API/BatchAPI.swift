@@ -6,8 +6,9 @@ internal import ChaparQueue
 
 /// `POST /v1/notifications/batch`: accepts up to 1,000 different notifications in one request and one commit.
 ///
-/// Each gets its own answer; an invalid one does not stop the others, nor does one with a text that JSON cannot hold,
-/// such as half an emoji. If none is valid, the whole request is answered with 422 and uses up no idempotency key.
+/// Each notification gets its own answer. An invalid notification does not stop the others, nor does one with a
+/// malformed text, such as half an emoji. If no notification is valid, the answer to the whole request is 422, and its
+/// idempotency key is not used up.
 package struct BatchAPI: AcceptingAPI {
     /// The most notifications of one request.
     static let maximumNotifications = 1000

@@ -5,11 +5,12 @@ internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
-/// The part of notifications that only those to an audience have: their progress and counts, pause and resume, and
-/// `PATCH` of the pace.
+/// The endpoints that only notifications to an audience have: their progress and counts, pause and resume, and `PATCH`
+/// of the pace.
 ///
-/// A campaign is a notification: ``StatusAPI`` answers for it too, and asks here. A caller sees the campaigns of the
-/// senders that ``Caller/maySee(sender:)`` names, and may read those that its scope `read_all` finds.
+/// A campaign is a notification, so ``StatusAPI`` answers about it too, and calls this type for that. A caller sees the
+/// campaigns of the senders that ``Caller/maySee(sender:)`` allows; with the scope `read_all` it may also read further
+/// campaigns.
 package struct CampaignsAPI: Sendable {
     private static let pageSize = 50
     private static let largestPage = 200
@@ -57,8 +58,8 @@ package struct CampaignsAPI: Sendable {
         }
     }
 
-    /// Whether the caller may find a campaign: one that it may see, and with the scope `read_all` one of an app all of
-    /// whose backends it may use, since its deliveries may go through any.
+    /// Whether the caller may find a campaign: it may see the campaign, or it has the scope `read_all` and may use all
+    /// backends of the campaign's app, since the deliveries may go through any of them.
     private func mayFind(_ campaign: Campaign, _ scope: RequestScope) -> Bool {
         if scope.caller.maySee(sender: campaign.caller) { return true }
         return scope.caller.has(.readAll) && scope.caller.mayUse(app: campaign.app)
@@ -82,7 +83,7 @@ package struct CampaignsAPI: Sendable {
 
     /// Answers with a page of campaigns, the newest first.
     ///
-    /// Counts are left out, since they take a read of each delivery; so are the states of large campaigns that are
+    /// The answer has no counts, since these need a read of each delivery, and no states of large campaigns that are
     /// over.
     package func list(_ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters(["cursor", "limit"])

@@ -6,7 +6,7 @@ internal import ChaparCore
 
 /// `/v1/backends/{name}/channels`: creates, lists and deletes the broadcast channels that a platform keeps for an app.
 ///
-/// Calls the platform while the caller waits; needs the backend's ability `channels`. Nothing is stored here.
+/// It calls the platform while the caller waits; it needs the backend's ability `channels`. Nothing is stored here.
 package struct ChannelsAPI: Sendable {
     let endpoint: SyncEndpoint
 

@@ -10,7 +10,7 @@ internal import ChaparQueue
 /// notification.
 ///
 /// The platform's plugin reads the payload and announces the result; the delivery that it is about moves on to
-/// `delivered` or `opened`. A delivery that the caller may not report is treated as unknown.
+/// `delivered` or `opened`. A delivery about which the caller may not report is treated as unknown.
 package struct ClicksAPI: Sendable {
     /// The most devices that are read of the user whom a click names.
     private static let largestSearch = 100
@@ -177,8 +177,8 @@ extension ReceiptResult {
 }
 
 extension ReceiptEntry {
-    /// The same entry for a delivery that went to a device of the receipt's user, not to the user; nil when it names no
-    /// user.
+    /// The same entry for a delivery that went to a device of the receipt's user, not to the user; nil when the receipt
+    /// names no user.
     var regardlessOfUser: ReceiptEntry? {
         guard let token = address.token, case .user? = Recipient(storedForm: token) else { return nil }
         var other = self

@@ -6,11 +6,12 @@ internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
 
-/// `POST /v1/deliveries/resend` and `…/acknowledge`: sends failed deliveries again, or takes them from the view.
+/// `POST /v1/deliveries/resend` and `…/acknowledge`: sends failed deliveries again, or removes them from the list of
+/// dead letters.
 ///
-/// The view is no second store: it is a search (``DeliveryFilter``) with two marks. A resend is a new notification to
-/// one recipient, whose record names the old delivery. An idempotency key of the old delivery makes it one, however
-/// often the request is repeated and whenever the process dies.
+/// The list is not a second store: it is a search (``DeliveryFilter``), and two marks on deliveries. A resend is a new
+/// notification to one recipient, whose record names the old delivery. Its idempotency key is made from the old
+/// delivery. So there is only one resend, however often the request is repeated and whenever the process dies.
 package struct DeadLetterAPI: Sendable {
     /// The most deliveries that one request handles.
     private static let mostDeliveries = 1_000
@@ -253,9 +254,10 @@ package struct DeadLetterAPI: Sendable {
         var filter: DeliveryFilter?
     }
 
-    /// Finds the deliveries that an order means: named ones, or a part of those of its filter.
+    /// Finds the deliveries that a request means: the ones that it names, or a part of those that its filter finds.
     ///
-    /// `read_all` finds what a key may read. What it may change is what it sent, for administrators of every key.
+    /// `read_all` finds only deliveries to read. A key may change deliveries of its own messages; an administrator may
+    /// change those of every key.
     private func select(_ order: Order, _ name: String, _ scope: RequestScope) async throws(Problem) -> Selection {
         guard let search = state.search else { throw .notFound("The store of this gateway cannot search.") }
         let caller = scope.caller
@@ -473,10 +475,10 @@ package struct DeadLetterAPI: Sendable {
         return found.plan.backends.allSatisfy(known.contains) ? nil : "backend_gone"
     }
 
-    /// Whether a device still has the user whom the store found it with when the old message was accepted.
+    /// Whether a device still has the user that it had when the old message was accepted.
     ///
-    /// The next owner of a device must not get the messages of the one before. A device that has no user now is only
-    /// known to have had one when the filter names the user.
+    /// The next owner of a device must not get the messages of the one before. That a device which has no user now had
+    /// one then is known only when the filter names the user.
     private func isOfUser(
         _ device: Device,
         _ found: FoundDelivery,
@@ -496,8 +498,8 @@ package struct DeadLetterAPI: Sendable {
         return try await number < search.indexedFrom()
     }
 
-    /// Makes the new notification, and how long after it a paced one follows, in milliseconds; nil when the old content
-    /// cannot be read.
+    /// Makes the new notification, and computes the milliseconds until the next one at the pace of the request; nil
+    /// when the old content cannot be read.
     private func notification(
         _ found: FoundDelivery,
         _ order: Order,

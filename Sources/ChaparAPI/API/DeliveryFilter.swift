@@ -6,7 +6,7 @@ internal import ChaparQueue
 
 /// The filter of a search: which deliveries are wanted, and by which index of the store they are found.
 ///
-/// It comes from a query's parameters, or from the member `filter` of a body, under the same names.
+/// It comes from a query's parameters, or from the field `filter` of a body, under the same names.
 struct DeliveryFilter: Sendable {
     /// The names, in the order in which answers list them.
     static let names = [
@@ -356,7 +356,7 @@ struct DeliveryFilter: Sendable {
 
 /// The last attempt of a delivery, or how it ended without one.
 struct DeliveryEnd {
-    /// Reasons without a kind, or with one that hides it, whose cause can be mended: the configuration, and a time to
+    /// Reasons without a kind, or with a misleading one, whose cause can be corrected: the configuration, and a time to
     /// live that ended before the message was sent.
     private static let mendable: Set<String> = [
         GatewayReason.notAddressable, GatewayReason.backendGone, GatewayReason.resolverFailed, "backend_dropped",
@@ -376,15 +376,15 @@ struct DeliveryEnd {
 
     /// The reason of the last attempt; nil when it was accepted, or there was none.
     ///
-    /// Of a delivery that waits for a report it is that of its event.
+    /// For a delivery that waits for a report it is `awaits_report`, as in its event.
     var reason: String? { awaitsReport ? GatewayReason.awaitsReport : last?["reason"]?.stringValue }
     /// The backend of the last attempt.
     var backend: String? { last?["backend"]?.stringValue }
     /// The kind of the refusal.
     var kind: String? { last?["kind"]?.stringValue }
 
-    /// Whether a bad end may be mended, so that sending again makes sense: account, platform, configuration, silence,
-    /// and a time to live that ended.
+    /// Whether the cause of a bad end can be corrected, so that sending again makes sense: the account, the platform,
+    /// the configuration, a missing answer, or a time to live that ended.
     ///
     /// A dead token stays dead, and a message that the platform finds wrong is refused again.
     var isMendable: Bool {

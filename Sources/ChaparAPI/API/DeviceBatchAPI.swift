@@ -7,7 +7,7 @@ internal import ChaparQueue
 
 /// `POST /v1/devices/batch`: creates or replaces up to 1,000 devices in one commit.
 ///
-/// Each gets its own answer; an invalid one does not stop the others. A batch may be repeated.
+/// Each element gets its own answer; an invalid one does not stop the others. A batch may be repeated.
 package struct DeviceBatchAPI: Sendable {
     /// The most devices of one request.
     static let maximumDevices = 1000

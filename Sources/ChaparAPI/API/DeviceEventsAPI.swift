@@ -9,8 +9,8 @@ internal import Synchronization
 
 /// `POST /v1/devices/{id}/events`: an app's reports that a message arrived or was opened, and of events of its own.
 ///
-/// The platform that sent the message gets the report; a message of the gateway's own moves on to `delivered` or
-/// `opened`. An event of the app's own goes to a platform that takes such events.
+/// The report goes to the platform that sent the message; if the gateway sent the message, its delivery becomes
+/// `delivered` or `opened`. An event of the app's own goes to a platform that takes such events.
 package final class DeviceEventsAPI: Sendable {
     /// The most deliveries of a notification that are searched for one to the device.
     private static let largestSearch = 10_000
@@ -162,7 +162,7 @@ package final class DeviceEventsAPI: Sendable {
 
     /// Returns the addresses of a delivery of this gateway.
     ///
-    /// A caller whose key names backends gets it only when it goes through one of them.
+    /// A caller whose key names backends gets them only when the delivery goes through one of these backends.
     private static func addresses(ofDelivery number: Int64, _ caller: Caller) -> [Address] {
         let addresses =
             caller.view?.backends.map { ReceiptAddress(delivery: number, backend: $0.name) }
@@ -224,8 +224,9 @@ package final class DeviceEventsAPI: Sendable {
         return report
     }
 
-    /// Returns the message as each platform that recognises the payload reads it: the named backend's, or that of each
-    /// backend that the caller may use.
+    /// Returns the message as each platform that recognises the payload reads it.
+    ///
+    /// Only the named backend is asked, or each backend that the caller may use.
     private func messages(
         in payload: JSONObject,
         _ report: Report,
@@ -437,7 +438,7 @@ package final class DeviceEventsAPI: Sendable {
 
 /// The events of the last day, so that a platform does not count an event twice when an app repeats it.
 ///
-/// In memory only: after a restart a repeated event is sent again, with the same id.
+/// They are only in memory: after a restart a repeated event is sent again, with the same id.
 private final class RecentEvents: Sendable {
     private static let span: TimeInterval = 86_400
     /// The most events; when there are more, the older half is forgotten.

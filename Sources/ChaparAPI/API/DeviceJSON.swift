@@ -3,10 +3,10 @@ internal import ChaparCore
 internal import ChaparQueue
 
 extension Device {
-    /// Writes the members of the device into an object that the caller has begun.
+    /// Writes the fields of the device into an object that the caller has begun.
     ///
-    /// Unknown members are left out, and the object may be sent back unchanged. Only `fingerprint` may not: it replaces
-    /// a token that the caller may not see.
+    /// Unknown fields are left out, and a caller may send the object back unchanged. This is not possible with
+    /// `fingerprint`, which replaces a token that the caller may not see.
     func write(to writer: inout JSONWriter, for caller: Caller) {
         writer.field("id", name)
         writer.field("app", app.rawValue)

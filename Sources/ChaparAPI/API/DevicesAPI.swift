@@ -7,8 +7,8 @@ package import ChaparQueue
 
 /// `/v1/devices` and `/v1/devices/{id}`: reads, creates, changes and removes devices of the registry.
 ///
-/// The store keeps a change and its outbox entry in one commit, then the caller gets its answer; platforms are called
-/// later, by ``OutboxWorker``.
+/// The store writes a change and its outbox entry in one commit, then the caller gets the answer. ``OutboxWorker``
+/// calls the platforms later.
 package struct DevicesAPI: Sendable {
     private static let pageSize = 100
     private static let largestPage = 1000
@@ -152,7 +152,7 @@ package struct DevicesAPI: Sendable {
 
     /// Checks that a device does not have too many attributes after a change.
     ///
-    /// Two changes at the same moment may exceed the limit together, once.
+    /// Two changes at the same moment may together exceed the limit once.
     private func requireRoom(for change: DeviceChange, in id: String) async throws(Problem) {
         guard var device = try await store({ (devices) throws(StoreError) in try await devices.device(id) }) else {
             return

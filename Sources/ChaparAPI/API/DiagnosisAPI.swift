@@ -4,10 +4,11 @@ package import ChaparDelivery
 internal import ChaparCore
 internal import Synchronization
 
-/// `POST /v1/backends/{name}/diagnose`: what `chapar doctor` examines of one backend, by the gateway itself.
+/// `POST /v1/backends/{name}/diagnose`: the checks that `chapar doctor` makes for one backend, made by the gateway
+/// itself.
 ///
-/// It connects to the platform and sends nothing. One runs at a time for each backend, so that an impatient operator
-/// opens no further connections.
+/// It connects to the platform and sends no message. Only one diagnosis of a backend runs at a time, so that an
+/// impatient operator opens no further connections.
 package struct DiagnosisAPI: Sendable {
     /// The backends that are examined now.
     private final class UnderWay: Sendable {

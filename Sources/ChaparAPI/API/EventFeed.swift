@@ -7,7 +7,8 @@ internal import ServiceLifecycle
 /// The events of the store above a number, as a caller may see them, a batch at a time.
 ///
 /// The streams of `GET /v1/events` and the sequences of the program itself read through it. A batch is read when the
-/// one before is used up, so that a slow reader slows only itself; nothing runs between two calls.
+/// reader has taken all events of the batch before, so that a slow reader slows only itself; nothing runs between two
+/// calls.
 package struct EventFeed: Sendable {
     /// An event, or the news that events were removed before they were read.
     package struct Item: Sendable {
@@ -28,8 +29,9 @@ package struct EventFeed: Sendable {
     private let filter: EventFilter
     /// The number of the last event that was read, whether the caller may see it or not.
     private(set) var position: Int64
-    /// Whether the reader is told when events between ``position`` and the next one were removed: not before its first
-    /// event, unless it resumes.
+    /// Whether the reader gets a notice when events between ``position`` and the next event were removed.
+    ///
+    /// Before its first event it gets none, unless it resumes.
     private var tellsGaps: Bool
 
     /// Makes the events above a number; a reader that resumes is told of events that were removed meanwhile.

@@ -6,7 +6,7 @@ internal import ChaparCore
 /// `GET /v1/events`: every event from a number on, as server-sent events, as long as the client listens.
 ///
 /// Numbered events come from the store, so that a client that lost its connection misses none. A slow client slows only
-/// its own stream: the next events are read when the last were taken. Ends at a graceful shutdown.
+/// its own stream: the next events are read when it has taken the last ones. The stream ends at a graceful shutdown.
 struct EventStream: Sendable {
     /// The time without an event after which the client gets a heartbeat.
     static let heartbeat = Duration.seconds(15)
@@ -25,8 +25,8 @@ struct EventStream: Sendable {
     let after: Int64
     /// Whether the client resumes, so that it gets an event about removed events.
     let isResumed: Bool
-    /// The function that makes the event about the workers that a caller may see, without a number; nil for clients
-    /// that did not ask for it.
+    /// The function that makes the unnumbered event about the workers that a caller may see; nil for clients that did
+    /// not ask for this event.
     let workers: (@Sendable (Caller) async -> [UInt8])?
     var heartbeat = Self.heartbeat
     var authorizationInterval = Self.authorizationInterval

@@ -71,8 +71,8 @@ package struct EventsAPI: Sendable {
         )
     }
 
-    /// Returns the number above which a stream sends events: the one that the client has, or the number of the newest
-    /// event less `last`.
+    /// Returns the number above which a stream sends events: the last number that the client has, or the number of the
+    /// newest event less `last`.
     package func position(after number: Int64?, last: Int64 = 0) async throws(Problem) -> Int64 {
         guard !state.isDraining else { throw .draining }
         if let number { return number }
@@ -86,7 +86,7 @@ package struct EventsAPI: Sendable {
     /// Returns the number after which the client continues: from the field that browsers send, or else from the
     /// parameter.
     ///
-    /// The numbers of events go up to that of the highest id.
+    /// The numbers of events go up to the number of the highest id.
     private static func position(_ scope: RequestScope) throws(Problem) -> Int64? {
         if let field = scope.fields[.lastEventID], !field.isEmpty {
             guard let number = Int64(field), (0...NotificationID.highest).contains(number) else {

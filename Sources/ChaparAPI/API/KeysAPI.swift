@@ -4,10 +4,10 @@ package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
-/// `GET /v1/keys` and `GET /v1/key`: the configured API keys, with their scopes, expiry, last use and waiting
-/// deliveries; and what the key of the request may do.
+/// `GET /v1/keys` and `GET /v1/key`.
 ///
-/// Hashes are never shown.
+/// The first lists the configured API keys, with their scopes, expiry, last use and waiting deliveries. The second says
+/// what the key of the request may do. Hashes are never shown.
 package struct KeysAPI: Sendable {
     let state: GatewayState
     let uses: KeyUses

@@ -6,7 +6,8 @@ internal import ChaparQueue
 /// `POST /v1/backends/{name}/messages/cancel`: cancels messages by the platform's own ids, or recalls them from a
 /// user's devices.
 ///
-/// Calls the platform while the caller waits, within ``SyncEndpoint``'s deadline; the store's deliveries do not change.
+/// It calls the platform while the caller waits, within ``SyncEndpoint``'s deadline; the store's deliveries do not
+/// change.
 package struct MessagesAPI: Sendable {
     /// The most messages in a request.
     private static let maximum = 100

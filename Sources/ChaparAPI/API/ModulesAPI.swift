@@ -7,7 +7,7 @@ internal import ChaparComposition
 internal import ChaparModules
 internal import ChaparQueue
 
-/// The path of requests to the modules that plugins add to the API (``ChaparModules/GatewayModule``), and of the
+/// Passes requests to the modules that plugins add to the API (``ChaparModules/GatewayModule``), and calls of the
 /// modules to the gateway.
 ///
 /// Called by ``GatewayResponder`` for paths of a module. A module sends through ``Gate``, under the caller's key and

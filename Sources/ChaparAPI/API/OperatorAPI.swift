@@ -33,8 +33,9 @@ package struct OperatorAPI: Sendable {
 
     /// Answers that the process runs, without any other check.
     ///
-    /// The build would help an attacker who looks for known vulnerabilities, so only callers with a key see it. A wrong
-    /// or expired key changes nothing here, since a refused probe would stop the gateway.
+    /// Only callers with a key see the build, which would help an attacker who looks for known vulnerabilities. A
+    /// request with a wrong or expired key is answered like one without a key, since a service manager whose probe is
+    /// refused would stop the gateway.
     package func health(_ scope: RequestScope) -> Response {
         Response.json { writer in
             writer.field("status", "ok")
@@ -54,9 +55,9 @@ package struct OperatorAPI: Sendable {
 
     /// Answers whether new work is accepted.
     ///
-    /// A platform that fails changes nothing here: the queue keeps its messages. A full queue refuses new
-    /// notifications, and so does a gateway without backends. The route needs no key, so the answer has no details: the
-    /// metrics and the answers to notifications show the store's failures.
+    /// A failing platform does not change the answer, since the queue keeps its messages. The gateway is not ready when
+    /// its queue is full, or when it has no backends. The route needs no key, so the answer has no details: the metrics
+    /// and the answers to notifications show the store's failures.
     package func readiness() async -> Response {
         let health = await state.store.health()
         let status =
@@ -80,10 +81,10 @@ package struct OperatorAPI: Sendable {
         }
     }
 
-    /// Answers with every metric, for Prometheus; while the store fails those of the queues are missing, and a metric
-    /// says that it fails.
+    /// Answers with every metric, for Prometheus.
     ///
-    /// A caller whose key names an app or backends gets their numbers, and those of the gateway as a whole.
+    /// While the store fails, the metrics of the queues are missing, and a metric says that the store fails. A caller
+    /// whose key names an app or backends gets the numbers of these, and of the gateway as a whole.
     package func scrape(_ scope: RequestScope) async -> Response {
         Response(
             status: .ok,

@@ -216,7 +216,7 @@ package struct PlatformCancellation {
 
     /// Returns the tracking id of a delivery's message and the token that it went to.
     ///
-    /// Of a device it is the token that the device has now: where it is another one, the platform finds no message.
+    /// For a device it is the current token: if that has changed since, the platform finds no message.
     private static func revocable(
         _ delivery: StoredDelivery,
         _ devices: [String: Device]

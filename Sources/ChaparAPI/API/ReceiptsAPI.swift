@@ -12,9 +12,10 @@ internal import Synchronization
 /// messages that it had accepted.
 ///
 /// The second path is for platforms that take only an address. There is no API key: the platform's signature is the
-/// credential, checked by the backend's ``ReceiptReader``. A caller without it learns nothing, uses none of the rate of
-/// genuine callbacks, and causes little work: if the head shows it, the body is not read; the failures of a peer are
-/// limited; bodies are bounded. A callback is stored before it is answered, and a repeated callback changes nothing.
+/// credential, checked by the backend's ``ReceiptReader``. A caller without this signature learns nothing, uses nothing
+/// of the rate limit of genuine callbacks, and causes little work: if the head shows that the callback is forged, the
+/// body is not read; the failures of a peer are limited; bodies are bounded. A callback is stored before it is
+/// answered, and a repeated callback changes nothing.
 package final class ReceiptsAPI: Sendable {
     /// The largest callback, in bytes; Huawei's hold up to 100 statuses, of which each takes some 400.
     static let maximumBody = 256 << 10

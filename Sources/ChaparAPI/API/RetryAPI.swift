@@ -21,8 +21,8 @@ package struct RetryAPI: Sendable {
         self.admission = admission
     }
 
-    /// Makes deliveries and outbox entries that wait for another attempt due, and ends the pauses that no platform
-    /// asked for.
+    /// Makes those deliveries and outbox entries due that wait for another attempt, and ends all pauses that no
+    /// platform asked for.
     package func retry(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         guard !state.isDraining else { throw .draining }
         try scope.allowParameters([])

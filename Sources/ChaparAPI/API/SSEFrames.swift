@@ -25,8 +25,8 @@ struct SSEFrames {
 
     /// Adds a heartbeat.
     ///
-    /// It carries the position in the stream, which a client with a narrow filter would not learn otherwise; without
-    /// data it raises no event.
+    /// It has the position in the stream, which a client with a narrow filter would not get otherwise. A frame without
+    /// data causes no event at the client.
     mutating func heartbeat(_ position: Int64) { buffer.writeString(": heartbeat\nid: \(position)\n\n") }
 
     /// Returns the contents and empties the buffer.

@@ -8,8 +8,9 @@ internal import Synchronization
 
 /// `GET /v1/notifications?…`, `GET /v1/deliveries?…` and the like: finds messages, the newest first.
 ///
-/// A caller finds what it sent; with the scope `read_all` what every key sent through the backends that it may use.
-/// Each request reads a bounded number of deliveries, then gives a cursor and says how far it has looked.
+/// A caller finds messages that were sent with its key; with the scope `read_all` it finds messages of every key
+/// through the backends that it may use. Each request reads a bounded number of deliveries. Then its answer has a
+/// cursor and the time back to which it has searched.
 package struct SearchAPI: Sendable {
     private static let pageSize = 50
     private static let largestPage = 200
@@ -236,7 +237,8 @@ package struct SearchAPI: Sendable {
         }
     }
 
-    /// Answers with the number of notifications, and of their deliveries, in each state, as a filter wants them.
+    /// Answers with the number of notifications, and of their deliveries, in each state, for the deliveries that a
+    /// filter finds.
     ///
     /// One request keeps at most ``mostRows`` ids.
     package func countNotifications(_ scope: RequestScope) async throws(Problem) -> Response {
@@ -257,9 +259,10 @@ package struct SearchAPI: Sendable {
 
     // MARK: Searching
 
-    /// Passes everything that a filter wants, from a cursor on, to a function that counts it; keeps nothing.
+    /// Passes each delivery that a filter finds, from a cursor on, to a function that counts it, and keeps none in
+    /// memory.
     ///
-    /// - Throws: A problem of the filter's span or the cursor, too.
+    /// - Throws: A problem, also for a wrong time span of the filter or a wrong cursor.
     private func count(
         _ filter: DeliveryFilter,
         from cursor: String?,
@@ -368,10 +371,11 @@ package struct SearchAPI: Sendable {
         }
     }
 
-    /// Takes one delivery of each campaign: for its sender the notifications that its windows made are one.
+    /// Takes one delivery of each campaign: its windows make several notifications, which are one notification for the
+    /// sender.
     ///
-    /// A filter that chooses no deliveries finds it by the first of them; any other by the newest, on each page that
-    /// has one.
+    /// A filter that does not choose among deliveries finds a campaign by its first delivery. Any other filter finds it
+    /// by the newest matching delivery, on each page that has one.
     private final class OnePerCampaign: Sendable {
         private let choosesDeliveries: Bool
         /// The delivery that was taken, by the campaign.

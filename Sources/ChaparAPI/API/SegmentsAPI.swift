@@ -182,10 +182,10 @@ package struct SegmentsAPI: Sendable {
         return Response.json(old == nil ? .created : .ok) { $0.members(of: segment) }
     }
 
-    /// Stores a list: its members are those that are named, and no others.
+    /// Stores a segment that is a list; it then has exactly the named members.
     ///
-    /// It takes many short commits. Until the last one the list has old and new members; a load that was interrupted is
-    /// repeated as a whole.
+    /// It takes many short commits. Until the last commit the list has old and new members. After an interruption
+    /// repeat the whole load.
     private func load(
         _ names: [String],
         _ segment: Segments.Segment,

@@ -218,7 +218,7 @@ package struct StatusAPI: Sendable {
 
     /// Cancels deliveries, as the endpoint does.
     ///
-    /// The second result has the answers of platforms; nil unless they were to be asked.
+    /// The second result has the answers of platforms; nil unless the request asks platforms.
     package func cancel(
         _ id: NotificationID,
         onPlatforms: Bool,
@@ -281,10 +281,10 @@ package struct StatusAPI: Sendable {
         "needs the platforms' ids, which an audience's deliveries do not keep."
     )
 
-    /// Answers with the number of a key's deliveries that a cancellation of everything would end now.
+    /// Answers with the number of a key's deliveries that a cancellation of all of them would end now.
     ///
-    /// The store's count of what waits is exact, where it counts by sender. What is being sent is found among the
-    /// newest ``SearchAPI/mostRows`` deliveries.
+    /// The number of waiting deliveries is exact if the store counts by sender. Deliveries that are being sent are
+    /// searched for among the newest ``SearchAPI/mostRows``.
     private func foresee(cancellationOf key: String) async throws(Problem) -> Response {
         guard let search = state.search else { throw .notFound("The store of this gateway cannot search.") }
         let found = Mutex<(waiting: Int, inFlight: Int)>((0, 0))
@@ -370,10 +370,10 @@ package struct StatusAPI: Sendable {
         throw Problem(issues)
     }
 
-    /// Returns a notification that the caller may see, other than one to an audience; nil without one, and for another
-    /// sender's, which is reported as unknown.
+    /// Returns a notification that the caller may see and that is not to an audience.
     ///
-    /// A notification that only `read_all` finds may be read, not changed.
+    /// Nil when there is none; a notification of another sender is treated as unknown. A notification that only
+    /// `read_all` finds may be read, not changed.
     private func findUnlessCampaign(
         _ text: Substring,
         _ scope: RequestScope,

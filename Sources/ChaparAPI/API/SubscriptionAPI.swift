@@ -5,8 +5,8 @@ internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
-/// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: a device's subscriptions at platforms, changes that are
-/// enqueued for them, and operations that still wait.
+/// `/v1/devices/{id}/subscription`, `/tags` and `/operations`: reads and changes a device's subscriptions and tags at
+/// platforms, and lists the operations for the device that still wait.
 package struct SubscriptionAPI: Sendable {
     private static let largestPage = 1_000
     /// The most tags of one call.

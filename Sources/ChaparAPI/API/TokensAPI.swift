@@ -4,7 +4,7 @@ internal import ChaparCore
 
 /// `/v1/backends/{name}/tokens`: looks tokens up at a platform, and imports those of another platform.
 ///
-/// Calls the platform while the caller waits; needs the backend's ability `token_directory`. The registry is not
+/// It calls the platform while the caller waits; it needs the backend's ability `token_directory`. The registry is not
 /// changed.
 package struct TokensAPI: Sendable {
     /// The most tokens of one import: a platform takes a hundred in a call.
@@ -51,7 +51,7 @@ package struct TokensAPI: Sendable {
         }
     }
 
-    /// Imports tokens of another platform, for which this one makes its own.
+    /// Imports tokens of another platform, for which this platform makes tokens of its own.
     ///
     /// The registry is not changed: the app reports its new token at its next run, or the caller adds it.
     package func importTokens(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem)

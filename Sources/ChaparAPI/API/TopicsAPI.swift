@@ -5,7 +5,7 @@ internal import ChaparQueue
 
 /// `/v1/backends/{name}/topics`: adds tokens to the topics that a platform keeps, removes and lists them.
 ///
-/// Calls the platform while the caller waits; needs the backend's ability `topics`. The registry is not changed.
+/// It calls the platform while the caller waits; it needs the backend's ability `topics`. The registry is not changed.
 package struct TopicsAPI: Sendable {
     let endpoint: SyncEndpoint
 
@@ -101,7 +101,7 @@ package struct TopicsAPI: Sendable {
 
     /// Answers with the topics of a token.
     ///
-    /// The token is in the body: the address would be logged.
+    /// The token is in the body, since the address is logged.
     package func lookUp(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response
     {
         try scope.allowParameters(["app"])

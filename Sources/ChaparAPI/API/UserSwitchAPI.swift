@@ -173,7 +173,7 @@ package struct UserSwitchAPI: Sendable {
     /// Cancels the operations that wait for a backend, of one device or of all, and makes the backend forget its cached
     /// data.
     ///
-    /// Makes no call to the platform.
+    /// It makes no call to the platform.
     package func clear(_ request: Request, _ step: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try scope.allowParameters([])
         let name = SyncEndpoint.decoded(step)

@@ -5,10 +5,10 @@ package import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
-/// `/v1/webhooks`: the endpoints that are told of events, their keys, their attempts, and sending again.
+/// `/v1/webhooks`: the endpoints that get events, their keys, their attempts, and sending events again.
 ///
-/// The store keeps endpoints; ``ChaparDelivery/WebhookRelay`` sends to them. A key of an app reaches that app's
-/// endpoints, an administrator all of them, among them those that get the events of every app.
+/// The store keeps endpoints; ``ChaparDelivery/WebhookRelay`` sends to them. A key of an app can see and change that
+/// app's endpoints, an administrator all endpoints, also those that get the events of every app.
 package struct WebhooksAPI: Sendable {
     /// The most endpoints of an app, and of the operator.
     static let maximumOfApp = 16

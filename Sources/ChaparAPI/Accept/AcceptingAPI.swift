@@ -8,8 +8,8 @@ internal import Synchronization
 
 /// An endpoint that accepts notifications, in steps between its two waits: for the body, and for the commit.
 ///
-/// No step waits by itself, so that both a task (``accept(_:_:)``) and a connection's event loop (``FastIntake``) can
-/// run them.
+/// No step itself waits, so that both a task (``accept(_:_:)``) and a connection's event loop (``FastIntake``) can run
+/// the steps.
 package protocol AcceptingAPI: Sendable {
     /// The form in which a body is read.
     associatedtype Draft: Sendable
@@ -156,8 +156,8 @@ extension AcceptingAPI {
 
     /// Reads a body, and checks it unless the device registry must be asked first.
     ///
-    /// A tree of many small values takes far more memory than its text, for which memory is reserved already; the
-    /// difference is reserved here.
+    /// The parsed values of a body with many small values take far more memory than its text. Memory for the text is
+    /// reserved already; the difference is reserved here.
     private func begin(_ body: [UInt8], _ key: IdempotencyKey?, _ scope: RequestScope) throws(Problem) -> Begun<Draft> {
         var draft = try read(body, scope)
         let values = treeValues(draft)

@@ -82,8 +82,8 @@ package final class APISnapshot: Sendable {
 
     /// Returns the peer of a request: the other end of the connection, or the one that a trusted proxy names.
     ///
-    /// It is the last address in `X-Forwarded-For` that is not a proxy's: any client may have written the ones before
-    /// it.
+    /// It is the last address in `X-Forwarded-For` that is not a proxy's, since a client may have written the addresses
+    /// before it.
     package func peer(_ connected: PeerAddress, forwardedFor fields: [String]) -> PeerAddress {
         guard !proxies.isEmpty, isProxy(connected) else { return connected }
         for text in fields.reversed().lazy.flatMap({ $0.split(separator: ",").reversed() }) {
@@ -122,8 +122,8 @@ package final class APISnapshot: Sendable {
     /// - Parameters:
     ///   - fields: The request's header fields about its caller.
     ///   - access: The scope that the route requires.
-    ///   - peer: An address that made too many wrong attempts: only keys that were used successfully from there lately
-    ///     are compared.
+    ///   - peer: An address that made too many wrong attempts, else nil. For such an address only keys are compared
+    ///     that were used successfully from there lately.
     ///   - now: The wall-clock time, at which keys expire, and the steady time.
     /// - Returns: The caller.
     /// - Throws: 401 without a valid key, 403 for a key without the scope.

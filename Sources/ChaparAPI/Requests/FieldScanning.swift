@@ -21,7 +21,7 @@ extension RequestField {
 ///
 /// A value of another type is skipped. Only text that is not JSON ends the reading.
 extension JSONScanner {
-    /// Reads an object of known members; unknown and repeated ones are mistakes.
+    /// Reads an object of known fields; unknown and repeated fields are mistakes.
     ///
     /// Returns false when the value is no object.
     @discardableResult
@@ -200,7 +200,7 @@ private func unknownField<Field: RequestField>(_ name: String, _ type: Field.Typ
 }
 
 extension JSONScanner {
-    /// Skips an element of a batch, of which a text is at fault, and makes that an issue of the element alone; throws
+    /// Skips an element of a batch that has a malformed text, and makes that a mistake of this element alone; throws
     /// every other error again.
     mutating func leave(
         _ fault: JSONSyntaxError,

@@ -1,10 +1,10 @@
 internal import ChaparDelivery
 internal import ChaparCore
 
-/// The check, with the backends of a service, of whether a text can be one of its tokens; it also normalizes the text.
+/// Checks whether a text can be a token of a service, by asking the service's backends, and normalizes the text.
 ///
-/// A text that one of them accepts is a token; only one that all of them refuse is not. Without such a backend every
-/// text that is not blank is accepted, since the registry may know more services than are configured now.
+/// A text is a token if at least one of the backends accepts it. If no backend of the service is configured, every text
+/// that is not blank is accepted, since the registry may have devices of a service that is not configured now.
 struct TokenCheck: Sendable {
     /// The backends of each service: an array, since comparing a few names costs less than hashing one.
     private let backends: [(service: TokenService, backends: [any PushBackend])]

@@ -49,9 +49,9 @@ struct BackendsDiagnoseCommand: AsyncParsableCommand {
 }
 
 extension GatewayAddress {
-    /// Sends one request to the gateway, which must be named; returns the body of the answer.
+    /// Sends one request to the gateway and returns the body of the answer; the caller must have given `--url`.
     ///
-    /// Throws what the gateway says of any status other than 200.
+    /// For a status other than 200, throws a failure with the gateway's message.
     func answer(
         _ call: (GatewayClient) async throws(HTTPFailure) -> GatewayClient.Answer
     ) async throws -> JSONValue {

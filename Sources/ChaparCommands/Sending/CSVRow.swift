@@ -1,6 +1,6 @@
 import ChaparCore
 
-/// The request of the API that a row with headings stands for.
+/// The request of the API that is made from a row of a table with headings.
 ///
 /// An empty field sets nothing.
 enum CSVRow {

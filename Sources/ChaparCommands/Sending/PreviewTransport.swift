@@ -24,9 +24,9 @@ final class PreviewTransport: PlayedTransport {
 
     /// Returns the call that carried a message, in a form to be shown; nil when there was none.
     ///
-    /// It is found by the message's id. Where a platform's calls do not carry that, it is found by the recipient; a
-    /// call with many messages stands for each of them. Where they carry neither, it is the next call that is no `GET`
-    /// and asks for no credential, else the last one that was shown so.
+    /// The call is found by the message's id. If the platform's calls do not have the id, it is found by the recipient;
+    /// a call with many messages is returned for each of them. If they have neither, it is the next call that is no
+    /// `GET` and does not ask for a credential, else the last call that was returned in this way.
     func request(of id: MessageID, to recipient: Recipient) -> JSONValue? {
         let text = id.description
         let found = state.withLock { state -> Taken? in

@@ -1,8 +1,8 @@
 import ChaparCore
 
 extension FormerName {
-    /// Returns the present name for the former one, and any other text as it is: for sentences, which name the present
-    /// one.
+    /// Returns the current name for the former one, and any other text unchanged: for sentences, which have only
+    /// current names.
     func current(_ name: String) -> String { name == former.description ? present.description : name }
 }
 

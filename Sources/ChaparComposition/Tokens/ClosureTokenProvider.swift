@@ -1,8 +1,8 @@
 public import ChaparCore
 
-/// Device tokens of any service from a closure, for code that gets them from an app.
+/// A provider of device tokens of any service that calls a closure, for code that gets tokens from an app.
 ///
-/// A token is opaque text here: the plugins' own providers know more about the tokens of their services.
+/// It accepts any text as a token; the plugins' own providers also check the form of their services' tokens.
 public struct ClosureTokenProvider: TokenProvider {
     /// The longest token, in bytes.
     public static let maximumBytes = DeviceToken.maximumBytes
@@ -17,7 +17,7 @@ public struct ClosureTokenProvider: TokenProvider {
     /// - Parameters:
     ///   - service: The service.
     ///   - deadline: The longest time `fetch` may take.
-    ///   - fetch: Asks the app for its token; nil or blank text when there is none for now.
+    ///   - fetch: Asks the app for its token; returns nil or blank text when the app has none now.
     public init(
         _ service: TokenService,
         deadline: Duration = .seconds(10),
@@ -28,7 +28,7 @@ public struct ClosureTokenProvider: TokenProvider {
         self.fetch = fetch
     }
 
-    /// Returns the current token; nil when the app has none for now.
+    /// Returns the current token; nil when the app has none now.
     ///
     /// Throws ``ChaparCore/PushError/Code/unavailable`` when the app fails or does not answer within the deadline, and
     /// ``ChaparCore/PushError/Code/badAnswer`` when its text cannot be a token.
@@ -44,7 +44,7 @@ public struct ClosureTokenProvider: TokenProvider {
 
 /// A ``ClosureTokenProvider`` whose platform can delete a token, so that the next one is new.
 ///
-/// Not for `ios-apns`: Apple's tokens cannot be deleted, and a chain does not try to.
+/// Do not use it for `ios-apns`: Apple's tokens cannot be deleted, and a chain does not try to delete them.
 public struct DeletingClosureTokenProvider: TokenDeleting {
     private let source: ClosureTokenProvider
     private let deadline: Duration
@@ -55,7 +55,7 @@ public struct DeletingClosureTokenProvider: TokenDeleting {
     /// - Parameters:
     ///   - source: The provider of the tokens.
     ///   - deadline: The longest time `delete` may take.
-    ///   - delete: Asks the app to delete its token; one that does not exist is no error.
+    ///   - delete: Asks the app to delete its token; a token that does not exist is no error.
     public init(
         _ source: ClosureTokenProvider,
         deadline: Duration = .seconds(10),
@@ -69,7 +69,7 @@ public struct DeletingClosureTokenProvider: TokenDeleting {
     /// The service.
     public var service: TokenService { source.service }
 
-    /// Returns the current token; nil when the app has none for now.
+    /// Returns the current token; nil when the app has none now.
     public func token() async throws(PushError) -> DeviceToken? { try await source.token() }
 
     /// Accepts what the source accepts.

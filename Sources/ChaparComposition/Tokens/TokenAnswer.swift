@@ -2,8 +2,8 @@ public import ChaparCore
 
 /// The result of a search by a ``TokenProviderChain``.
 ///
-/// The chain returns it to callers that ask for the token, and announces it when the token has changed. It is a value:
-/// it does not change with later searches.
+/// The chain returns it to callers that ask for the token, and passes it to `announce` when the token has changed. It
+/// is a value: later searches do not change it.
 public struct TokenAnswer: Sendable, Hashable {
     /// The token; nil when no provider has one.
     public var token: DeviceToken?
@@ -11,8 +11,8 @@ public struct TokenAnswer: Sendable, Hashable {
     public var previous: DeviceToken?
     /// Whether the token was set by hand.
     public var isManual: Bool
-    /// The providers before the one that gave the token, in the order they were asked, with the reasons why they gave
-    /// none.
+    /// The providers that were asked before the one that gave the token, in this order, each with the reason why it
+    /// gave no token.
     public var passedOver: [PassedOver]
 
     /// A provider that gave no token.

@@ -8,9 +8,9 @@ public protocol TokenMemory: Sendable {
     func remember(_ token: DeviceToken?) async
 }
 
-/// The storage of the last token in a ``ChaparCore/StateStore``, under a name.
+/// A memory that keeps the last token in a ``ChaparCore/StateStore``, under a name.
 ///
-/// A store that fails causes at most one announcement too many.
+/// If the store fails, at most one token is announced a second time.
 public struct StoredTokenMemory: TokenMemory {
     private let store: any StateStore
     private let name: String

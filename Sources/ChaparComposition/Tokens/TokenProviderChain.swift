@@ -1,13 +1,13 @@
 public import ChaparCore
 
-/// Several token providers in an order of preference: the first one with a token gives it.
+/// Several token providers in an order of preference: the token comes from the first provider that has one.
 ///
-/// A provider that has none, fails, or does not answer in time is skipped. The order can be changed while the chain
-/// runs; providers that it does not name are not asked. A token set by hand comes before all of them.
+/// A provider that has no token, fails, or does not answer in time is skipped. The order can be changed while the chain
+/// runs; providers that the order does not name are not asked. A token set by hand comes before all providers.
 ///
-/// A provider has its own deadline and the chain's. A call that never returns is cancelled and left running, and its
-/// provider is not asked again until it has returned, so that each provider has at most one call in progress. The chain
-/// owns those calls; ``shutdown(grace:)`` ends them.
+/// A provider has its own deadline, and the chain adds another. A call that passes the chain's deadline is cancelled;
+/// if it ignores the cancellation, it keeps running, and its provider is not asked again until the call has returned.
+/// So each provider has at most one call in progress. The chain owns those calls; ``shutdown(grace:)`` ends them.
 public actor TokenProviderChain {
     /// Apple's own tokens first, then Firebase's, then Huawei's.
     public static let defaultOrder: [TokenService] = [.iOSAPNs, .iOSFirebase, .iOSHuawei]
@@ -53,10 +53,10 @@ public actor TokenProviderChain {
     /// Makes a chain.
     ///
     /// - Parameters:
-    ///   - providers: At most one of each service; of several, the last counts.
+    ///   - providers: The providers, at most one for each service; of several for one service the last is used.
     ///   - order: The services, the preferred one first.
     ///   - deadline: The longest time one provider may take, for all its tries together.
-    ///   - tries: The most calls of a provider that has no token or fails; 1 where its answer is final.
+    ///   - tries: The most calls of a provider that has no token or fails; 1 where the first answer is final.
     ///   - pause: The wait between two tries.
     ///   - memory: Stores the last token across restarts; nil keeps it in memory only.
     ///   - announce: Called with each token that differs from the last one; must not block.
@@ -104,9 +104,10 @@ public actor TokenProviderChain {
 
     // MARK: The current token
 
-    /// Returns the token of the first provider that has one, with the reasons why others were passed over.
+    /// Returns the token of the first provider that has one, and the reasons why earlier providers were skipped.
     ///
-    /// Callers share the current search. It takes at most the chain's deadline for each service of the order.
+    /// Callers at the same time share one search. A search takes at most the chain's deadline for each service of the
+    /// order.
     public func current() async -> TokenAnswer {
         if let resolution { return await resolution.task.value }
         lastResolution += 1
@@ -126,10 +127,11 @@ public actor TokenProviderChain {
     /// The services in order.
     public var order: [TokenService] { services }
 
-    /// Changes the order; a search in progress continues for its callers, later callers get the new order.
+    /// Changes the order.
     ///
-    /// Throws ``ChaparCore/PushError/Code/invalidRequest`` and changes nothing when the list is empty, names a service
-    /// twice, or one that does not exist.
+    /// A search in progress goes on in the old order for its callers; later callers get the new order. Throws
+    /// ``ChaparCore/PushError/Code/invalidRequest`` and changes nothing when the list is empty, names a service twice,
+    /// or one that does not exist.
     public func setOrder(_ order: [TokenService]) throws(PushError) {
         guard !order.isEmpty else { throw PushError(.invalidRequest, "the list of token services is empty") }
         for service in order where TokenService.named(service.rawValue) == nil && providers[service] == nil {
@@ -201,7 +203,7 @@ public actor TokenProviderChain {
 
     /// Deletes the current token, where its service can, and searches for a new one.
     ///
-    /// It goes on when the deletion is impossible or fails, since the search does no harm.
+    /// It also searches when the deletion is impossible or fails, since a search does no harm.
     public func forceUpdate() async -> TokenRenewal {
         let before = await current()
         guard let token = before.token, !before.isManual else { return TokenRenewal(.nothing, before) }

@@ -20,9 +20,9 @@ public struct AccessToken: Sendable, Hashable {
 /// failure's ``PushError/retryAfter`` where that is longer. So a thousand messages do not ask a broken token endpoint a
 /// thousand times.
 ///
-/// With `renewAhead` a token is replaced early. During that refresh, and after one that failed, the present token is
-/// used until it expires. The strategies of Chapar's platforms make a cache that repeats a fetch once before it counts
-/// as failed.
+/// With `renewAhead` a token is replaced early. During that refresh, and after a refresh that failed, the current token
+/// is used until it expires. The strategies of Chapar's platforms make a cache that repeats a fetch once before it
+/// counts as failed.
 public actor AccessTokenCache {
     private enum State {
         case empty
@@ -63,12 +63,12 @@ public actor AccessTokenCache {
     /// Makes a cache.
     ///
     /// - Parameters:
-    ///   - leeway: A token with less than this left of its life is replaced before it is used. At most a quarter of a
-    ///     life.
-    ///   - renewAhead: A token with less than this left is replaced while callers still use it. At most half of a life;
-    ///     zero for never.
-    ///   - pauseAfterFailure: The time after a failed fetch in which its failure is the answer, longer where the
-    ///     failure names a longer pause; a failed renewal pauses ten times as long, since no caller waits for it.
+    ///   - leeway: A token that expires within this time is replaced before it is used. At most a quarter of the
+    ///     token's lifetime.
+    ///   - renewAhead: A token that expires within this time is replaced while callers still use it. At most half of
+    ///     the token's lifetime; zero for never.
+    ///   - pauseAfterFailure: The time after a failed fetch in which callers get the same failure; longer where the
+    ///     failure names a longer pause. A failed early renewal pauses ten times as long, since no caller waits for it.
     ///   - fetch: Requests a token from the platform. It must have a deadline of its own.
     public init(
         leeway: Duration = .seconds(60),
@@ -88,8 +88,9 @@ public actor AccessTokenCache {
     /// Makes a cache that repeats a fetch once, after `pauseAfterFailure` by `repetition`, before callers see its
     /// failure.
     ///
-    /// So one odd answer of an endpoint does not fail all the messages that wait for it. A refusal of the credentials
-    /// is not repeated, nor is a failure that names a later time or took long. `now` is the clock of lifetimes.
+    /// So one odd answer of an endpoint does not fail all the messages that wait for a token. The fetch is not repeated
+    /// when the credentials were refused, when the failure names a later time, or when the fetch took long. `now` is
+    /// the clock for the tokens' lifetimes.
     package init(
         leeway: Duration = .seconds(60),
         renewAhead: Duration = .zero,
@@ -159,7 +160,7 @@ public actor AccessTokenCache {
 
     /// Starts a refresh as an unstructured task, so that it outlives the caller that began it.
     ///
-    /// Every caller that needs it awaits it, and at last `shutdown` does.
+    /// Every caller that needs the token awaits this task, and at the end `shutdown` awaits it.
     private func begin() -> Task<Entry, any Error> { Task { try await self.refresh() } }
 
     private func refresh() async throws(PushError) -> Entry {

@@ -1,15 +1,16 @@
 /// Adds credentials to outgoing requests and decides what happens after a refusal.
 ///
-/// Interchangeable: any strategy works with any backend that uses HTTP. Refresh is single-flight: a thousand refused
-/// requests cause one refresh. Checked by the conformance kit of `ChaparTesting`.
+/// Any strategy works with any backend that uses HTTP. A thousand refused requests cause one refresh. The conformance
+/// kit of `ChaparTesting` checks strategies.
 public protocol AuthStrategy: Sendable {
-    /// Returns the credential to use now for a request to `destination`, fetched or made first when there is none.
+    /// Returns the credential to use now for a request to `destination`; fetches or makes one first when there is none.
     ///
-    /// Throws when there is none; the error says whether trying again makes sense. For an address that it is not meant
-    /// for it throws ``PushError/Code/unsupported`` or returns a credential without fields: never the secret.
+    /// Throws when it cannot get a credential; the error says whether trying again makes sense. For an address that the
+    /// strategy does not cover it throws ``PushError/Code/unsupported`` or returns a credential without fields: never
+    /// the secret.
     func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential
 
-    /// Decides after the platform refused a request that carried `credential`.
+    /// Decides what to do after the platform refused a request that carried `credential`.
     ///
     /// For a credential that was replaced in the meantime it returns ``AuthDecision/retry`` and refreshes nothing.
     func refused(_ credential: AuthCredential, status: Int, reason: String?) async -> AuthDecision
@@ -37,8 +38,9 @@ extension AuthStrategy {
 public struct AuthCredential: Sendable, Hashable {
     /// The header fields that carry it.
     public let headers: [Header]
-    /// A number that rises with each new credential of a strategy, so that an old refusal is distinguished from a new
-    /// one.
+    /// A number that rises with each new credential of a strategy.
+    ///
+    /// By it a refusal of an old credential is distinguished from a refusal of the current one.
     public let generation: UInt64
 
     /// A header field whose value is a secret.

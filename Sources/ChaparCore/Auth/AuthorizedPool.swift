@@ -2,8 +2,9 @@ internal import Synchronization
 
 /// A pool whose calls carry the credential of a strategy, so that any ``AuthStrategy`` works with any backend.
 ///
-/// A refused call is sent once more if the strategy says so: at most two exchanges for each. A field of the same name
-/// that a call brings along is replaced; a call that the strategy does not cover is sent unchanged.
+/// A refused call is sent once more if the strategy says so, so each call has at most two exchanges. If a call already
+/// has a header field of the credential's name, the field is replaced. A call to an address that the strategy does not
+/// cover is sent unchanged.
 public struct AuthorizedPool: HTTPPool {
     private let pool: any HTTPPool
     private let endpoint: HTTPEndpoint

@@ -2,7 +2,7 @@ extension HTTPAnswer {
     /// The `error` of a `WWW-Authenticate` field, as a quoted string or a token (RFC 9110 section 11.2); at most 64
     /// characters.
     ///
-    /// Text within quotation marks is not read as a parameter.
+    /// Text within quotation marks is not read as another parameter.
     package var bearerError: String? {
         guard let field = header("www-authenticate") else { return nil }
         var rest = field[...]

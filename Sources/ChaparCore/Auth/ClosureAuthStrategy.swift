@@ -2,10 +2,10 @@ internal import Synchronization
 
 /// Bearer tokens that a closure fetches, for any backend that takes an ``AuthStrategy``.
 ///
-/// For code that gets its access tokens from a source of its own. Tokens are kept for their life, a thousand callers
-/// share one call of the closure, and the token goes to one address only, or to those of a rule. A refused token
-/// is replaced once: when the fresh one is refused within `pause`, the strategy gives up, since fetching more would not
-/// help.
+/// Use it in code that gets its access tokens from a source of its own. A token is kept until it expires, and a
+/// thousand callers share one call of the closure. The token is sent only to one address, or to the addresses of a
+/// rule. A refused token is replaced once: when the new token is refused within `pause`, the strategy gives up, since
+/// fetching more would not help.
 public struct ClosureAuthStrategy: AuthStrategy {
     private let covers: @Sendable (HTTPEndpoint) -> Bool
     private let pause: Duration
@@ -19,8 +19,8 @@ public struct ClosureAuthStrategy: AuthStrategy {
     ///   - address: The only address whose requests carry the token.
     ///   - deadline: The longest time `fetch` may take.
     ///   - pause: The time after the replacement of a refused token in which the next refusal is final.
-    ///   - fetch: Returns a token with its lifetime. A ``PushError`` that it throws reaches the sender; other errors
-    ///     are not shown, since they might hold the token.
+    ///   - fetch: Returns a token with its lifetime. A ``PushError`` that it throws is passed to the sender; the text
+    ///     of other errors is not shown, since it might hold the token.
     public init(
         for address: HTTPEndpoint,
         deadline: Duration = .seconds(10),
@@ -84,7 +84,7 @@ public struct ClosureAuthStrategy: AuthStrategy {
 
     /// Returns the token as `authorization: Bearer …`.
     ///
-    /// Throws what the closure throws, and ``PushError/Code/unsupported`` for any other address.
+    /// Throws the closure's error, and ``PushError/Code/unsupported`` for an address that the strategy does not cover.
     public func credential(for destination: HTTPEndpoint) async throws(PushError) -> AuthCredential {
         guard covers(destination) else { throw PushError(.unsupported, "the access token is not for \(destination)") }
         let entry = try await cache.token()

@@ -1,7 +1,7 @@
 /// A kind of ``AuthStrategy`` that a configuration file can choose: the word after `auth: { kind: …`.
 ///
-/// Plugins pass the kinds that go with their platform to ``ConfigSection/auth(_:for:)``; `oauth2Refresh` of ChaparOAuth
-/// goes with any.
+/// Plugins pass the kinds that fit their platform to ``ConfigSection/auth(_:for:)``; `oauth2Refresh` of ChaparOAuth
+/// fits any platform.
 public struct AuthKind: Sendable {
     /// The word.
     public let name: String
@@ -33,8 +33,8 @@ public struct AuthContext: Sendable {
 }
 
 extension ConfigSection {
-    /// Returns the strategy that the key `auth` of a backend's section chooses; nil when there is none, or after an
-    /// issue.
+    /// Returns the strategy that the key `auth` of a backend's section chooses; nil when the section has no such key,
+    /// and after a mistake, which is in the report.
     public func auth(_ kinds: [AuthKind], for site: AuthContext) -> (any AuthStrategy)? {
         guard let own = section("auth") else { return nil }
         let words = kinds.map(\.name)

@@ -7,8 +7,7 @@ public import Logging
 public struct BackendFactory: Sendable {
     /// The kind it makes.
     public let kind: BackendKind
-    /// The names under which people look for the platform, such as `firebase`; the message about them suggests the
-    /// kind.
+    /// Other names under which people look for the platform, such as `firebase`; for these the error suggests the kind.
     public let otherNames: [String]
     /// One line that describes the platform.
     public let summary: String
@@ -16,9 +15,10 @@ public struct BackendFactory: Sendable {
     ///
     /// Refusals and unknown outcomes, one for each reason; times in them have no meaning.
     public let reasons: [DeliveryOutcome]
-    /// The platform's yes to a message, for `chapar send --dry-run`, which sends nothing and gives this answer.
+    /// The platform's answer when it accepts a message.
     ///
-    /// Nil where the backend shows its request without one. It is never shown and never an outcome.
+    /// `chapar send --dry-run`, which sends nothing, gives the plugin this answer. Nil where the plugin makes the
+    /// message's request without such an answer. The answer is never shown, and never becomes an outcome.
     public let previewAnswer: HTTPAnswer?
     /// Makes a backend from a section.
     public let make: @Sendable (ConfigSection, BackendContext) -> (any PushBackend)?
@@ -27,10 +27,11 @@ public struct BackendFactory: Sendable {
     ///
     /// - Parameters:
     ///   - kind: The word after `kind:`.
-    ///   - otherNames: The names under which people look for the platform.
+    ///   - otherNames: Other names under which people look for the platform.
     ///   - summary: One line that describes the platform.
     ///   - reasons: The outcomes in the plugin's table of rejections, one for each reason.
-    ///   - previewAnswer: The platform's yes to a message, where a dry run needs one to get to the message's request.
+    ///   - previewAnswer: The platform's answer when it accepts a message, where a dry run needs it before the plugin
+    ///     makes the message's request.
     ///   - make: Reads every key of the section, and returns nil after reporting a mistake.
     public init(
         _ kind: BackendKind,
@@ -65,7 +66,7 @@ public struct BackendContext: Sendable {
     public let logger: Logger
     /// Passes notices on to listeners; returns at once.
     ///
-    /// Drops them when there are none.
+    /// It drops the notices when there are no listeners.
     public let announce: @Sendable (BackendNotice) -> Void
 
     /// Makes a context; without `credentials` they are kept in `state`, unencrypted.
@@ -138,8 +139,8 @@ package protocol PlayedTransport: HTTPTransport {
     func answering(_ answer: HTTPAnswer) -> any HTTPTransport
 }
 
-/// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` are the queue's, and
-/// are read by the registry.)
+/// The keys that every backend takes: where and how to connect. (`max_in_flight` and `rate_limit` belong to the queue;
+/// the registry reads them.)
 public struct CommonBackendOptions: Sendable {
     /// `base_url`: the platform's own address, a simulator's or a relay's.
     public var address: PlatformAddress
@@ -171,7 +172,7 @@ public struct CommonBackendOptions: Sendable {
         self.maximumConnections = maximumConnections
     }
 
-    /// Reads the common keys of a backend's section; a platform may have defaults of its own.
+    /// Reads the common keys of a backend's section; the parameters are the platform's own defaults.
     ///
     /// A platform whose address may have a path reads `base_url` itself, with ``ConfigSection/baseURL(_:)``. For a
     /// platform that repeats work when calls are given up early, `shortestTimeout` is the shortest `timeout` that a

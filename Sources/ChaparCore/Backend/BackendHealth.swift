@@ -26,7 +26,7 @@ public struct BackendHealth: Sendable, Hashable {
     public var inFlight: Int
     /// The expiry of each credential that an operator must renew, by its name (`client_certificate`).
     ///
-    /// Access tokens that the backend renews by itself are not among them.
+    /// Access tokens, which the backend renews without an operator, are not among them.
     public var credentialExpiries: [String: Date]
 
     /// Makes a state.
@@ -47,9 +47,9 @@ public struct BackendHealth: Sendable, Hashable {
     /// Makes the state of a backend that sends through one pool.
     ///
     /// - Parameters:
-    ///   - pool: The pool's state; its outage takes the backend down, with any `alert`.
+    ///   - pool: The pool's state. Without a connection the backend is down, whatever `severity` says.
     ///   - alert: The platform's complaint, with the fix; nil when it has none.
-    ///   - severity: The condition of the backend under the complaint.
+    ///   - severity: The state of the backend while it has the complaint.
     public init(_ pool: HTTPPoolStatus, alert: String? = nil, severity: Status = .degraded) {
         self.init(connections: pool.connections, inFlight: pool.openStreams)
         if let alert { (status, detail) = (severity, alert) }
@@ -63,7 +63,7 @@ public struct BackendHealth: Sendable, Hashable {
     /// - Parameters:
     ///   - pools: The states of the pools, as ``HTTPPools/statuses`` has them.
     ///   - alert: The platform's complaint, with the fix; nil when it has none.
-    ///   - severity: The condition of the backend under the complaint.
+    ///   - severity: The state of the backend while it has the complaint.
     public init(_ pools: [HTTPPoolStatus], alert: String? = nil, severity: Status = .degraded) {
         self.init(HTTPPoolStatus(merging: pools), alert: alert, severity: severity)
         let outages = pools.compactMap(\.outage)
@@ -109,10 +109,10 @@ public struct Diagnosis: Sendable, Hashable {
 }
 
 extension PushBackend {
-    /// Returns the backend's findings; after `limit` one that says that there are none.
+    /// Returns the backend's findings; after `limit` a single finding that says that the backend gave none in time.
     ///
-    /// For `chapar doctor` and `POST /v1/backends/{name}/diagnose`. It returns when the plugin does, which the deadline
-    /// cancels.
+    /// `chapar doctor` and `POST /v1/backends/{name}/diagnose` call it. At the deadline it cancels the plugin's call,
+    /// and returns when that call has returned.
     package func diagnose(within limit: Duration, _ time: any TimeSource) async -> [Diagnosis] {
         await withTaskGroup(of: [Diagnosis]?.self) { group in
             group.addTask { await self.diagnose() }

@@ -1,6 +1,6 @@
 /// The kinds of backends of a program, by the names that a configuration file chooses them by.
 ///
-/// Nothing registers itself: the list in the executable is complete.
+/// No kind registers itself: the program passes the whole list.
 public struct BackendRegistry: Sendable {
     /// The factories, in the order they were given.
     public let factories: [BackendFactory]
@@ -43,8 +43,8 @@ public struct BackendRegistry: Sendable {
 
         /// Makes a named backend, for code that composes without a file.
         ///
-        /// With nil as `pacing` the backend's own applies; with nil as `identity` all backends of this name and kind
-        /// count as the same one.
+        /// With nil as `pacing` the backend's own rate applies; with nil as `identity` all backends of this name and
+        /// kind count as the same one.
         public init(
             name: String,
             backend: any PushBackend,
@@ -144,9 +144,9 @@ public struct BackendRegistry: Sendable {
         )
     }
 
-    /// The keys that configure how a backend is used, and are no part of its identity.
+    /// The keys that configure how the gateway uses a backend, and that are not part of the backend's identity.
     ///
-    /// `app` is part of it: a backend announces under the keys of its app's devices.
+    /// The key `app` is part of the identity: a backend's notices use the keys of its app's devices.
     private static let queueKeys: Set<String> = ["max_in_flight", "rate_limit", "breaker", "register_devices"]
 
     /// Returns the factory of a kind; the letter case of the word makes no difference.

@@ -1,8 +1,9 @@
 /// When a breaker opens and for how long.
 public struct BreakerSettings: Sendable, Hashable {
-    /// The number of failures within ``window`` that opens it, if they are also ``share`` of the answers.
+    /// The number of failures within ``window`` that opens the breaker, if they are also at least ``share`` of the
+    /// answers.
     ///
-    /// A request of several messages counts as one.
+    /// A failed request of several messages counts as one failure.
     public var failures: Int
     /// The part of the answers that must be failures, from 0 to 1.
     ///

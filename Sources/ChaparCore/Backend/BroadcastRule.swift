@@ -1,8 +1,8 @@
 /// Whether one message may go to every user of a platform, and which topics reach all of them.
 ///
-/// The operator decides it in the backend's settings, for every caller of the backend: `allow_broadcast` in the
-/// backend's section, or the options of code. Nothing in a notification can widen it. The gateway applies the rule
-/// before it accepts a notification, and a backend applies it again before it sends.
+/// The operator decides this in the backend's settings, for every caller of the backend: by `allow_broadcast` in the
+/// backend's section, or by the options in code. No field of a notification can widen the rule. The gateway applies the
+/// rule before it accepts a notification, and a backend applies it again before it sends.
 public struct BroadcastRule: Sendable, Hashable {
     /// The reason of every refusal under a rule.
     public static let refusalReason = "broadcast_not_allowed"
@@ -22,8 +22,9 @@ public struct BroadcastRule: Sendable, Hashable {
         self.topics = Set(topics.map(Self.bare))
     }
 
-    /// Reads `allow_broadcast` and `everyone_topics` of a backend's section: for each kind of backend that can address
-    /// every user.
+    /// Reads `allow_broadcast` and `everyone_topics` of a backend's section.
+    ///
+    /// Each kind of backend that can address every user calls it.
     public init(_ section: ConfigSection) {
         let isAllowed = section.bool("allow_broadcast", default: false)
         let named = section.strings("everyone_topics") ?? []

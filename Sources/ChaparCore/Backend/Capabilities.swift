@@ -1,8 +1,8 @@
 /// A device as it is registered at platforms.
 ///
-/// The gateway makes it of the registry's device for abilities that keep devices elsewhere (``DeviceRegistrar``,
-/// ``SubscriptionManager``, ``TagEditor``). Ids are those of the app, without its name; a plugin never sees another
-/// app's.
+/// The gateway makes it from a device of the registry, for platforms that keep devices themselves (``DeviceRegistrar``,
+/// ``SubscriptionManager``, ``TagEditor``). Ids are the app's own, without the app's name; a plugin never sees ids of
+/// another app.
 public struct DeviceRecord: Sendable, Hashable {
     /// The gateway's id of the device.
     public var id: String
@@ -68,7 +68,7 @@ public protocol DeviceRegistrar: Sendable {
 
     /// A text that changes with the rules of registration, such as an order of token services.
     ///
-    /// When it differs from the one that a gateway stored, every device is registered again.
+    /// When it differs from the text that the gateway stored, every device is registered again.
     var stamp: String { get }
 
     /// Whether to register the device at the platform again when the app registers it, although nothing has changed.
@@ -77,7 +77,7 @@ public protocol DeviceRegistrar: Sendable {
     /// registration, within the store's commit: it must not wait.
     func awaits(_ device: DeviceRecord) -> Bool
 
-    /// Adds the device or brings it up to date; returns the platform's id of it.
+    /// Adds the device at the platform or updates it; returns the platform's id of the device.
     ///
     /// Sends no request when nothing has changed since the last call.
     func register(_ device: DeviceRecord) async throws(PushError) -> String
@@ -102,13 +102,13 @@ public protocol MessageCanceller: Sendable {
 
 /// Asks a user's devices to remove messages that they have received.
 ///
-/// Best effort: whether an app fulfils it is not reported.
+/// The platform does not report whether an app removes them.
 public protocol MessageRecaller: Sendable {
     /// Asks the devices of a user to remove messages.
     ///
     /// - Parameters:
-    ///   - ids: The platform's ids of the messages; nil for all that the devices show.
-    ///   - user: The user, by the platform's name of it.
+    ///   - ids: The platform's ids of the messages; nil for all messages that the devices show.
+    ///   - user: The platform's name of the user.
     /// - Returns: False when the platform has no device of the user.
     /// - Throws: The reason why the platform did not take the request.
     func recall(_ ids: [String]?, from user: String) async throws(PushError) -> Bool
@@ -116,7 +116,8 @@ public protocol MessageRecaller: Sendable {
 
 /// Asks a platform to take messages back from devices, by the devices' tokens.
 ///
-/// The platform drops what has not reached a device, and removes what the device shows and its user has not opened.
+/// The platform drops messages that have not reached a device, and removes messages that the device shows and its user
+/// has not opened.
 public protocol MessageRevoker: Sendable {
     /// The services of the tokens that it takes.
     var services: [TokenService] { get }

@@ -13,7 +13,8 @@ public enum ChannelStorage: String, Sendable, CaseIterable {
 public protocol ChannelManager: Sendable {
     /// Makes a channel and returns its id.
     ///
-    /// Every call makes another one: a lost answer leaves a channel that ``list()`` shows.
+    /// Every call makes another channel. If the answer is lost, the new channel exists all the same, and ``list()``
+    /// shows it.
     func create(storage: ChannelStorage) async throws(PushError) -> String
     /// Returns the storage of a channel; nil when there is none with this id.
     func read(_ id: String) async throws(PushError) -> ChannelStorage?

@@ -60,7 +60,7 @@ public struct ClickResult: Sendable {
 
 /// Reads clicks that apps report, for platforms whose payloads only a plugin understands.
 ///
-/// The gateway passes it what arrives at `POST /v1/backends/{name}/clicks`, and records the receipt for the delivery.
+/// The gateway passes it the requests to `POST /v1/backends/{name}/clicks`, and records the receipt for the delivery.
 public protocol ClickReader: Sendable {
     /// Reads a click, announces it, and reports it to platforms that take such reports.
     ///

@@ -22,7 +22,7 @@ public protocol CustomEventReporter: Sendable {
 
     /// Reports an event; returns the platform's answer as it was given.
     ///
-    /// The same attempt may be repeated with the same id when its answer was lost.
+    /// When the answer of an attempt was lost, the gateway may make the same attempt again, with the same id.
     func report(_ event: CustomEvent, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
 }

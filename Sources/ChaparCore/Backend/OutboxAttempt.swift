@@ -58,7 +58,7 @@ public struct RetrySchedule: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - attempt: The number of the attempt that failed, 1 for the first.
-    ///   - wish: The pause that the platform asks for.
+    ///   - wish: The pause that the platform asks for; nil when it asks for none.
     ///   - chance: A random number from 0 to 1, for the jitter.
     /// - Returns: The pause.
     public func pause(after attempt: Int, wish: Duration?, chance: Double) -> Duration? {

@@ -4,9 +4,9 @@ public struct Pacing: Sendable, Hashable {
     public var perSecond: Double
     /// The largest burst, as a span of the rate; a single message is always allowed.
     public var burst: Duration
-    /// The time in which the rate rises from ``startShare`` to the whole; with zero it is whole at once.
+    /// The time in which the rate rises from ``startShare`` to the full rate; with zero the full rate applies at once.
     ///
-    /// Idle time lowers it again, as fast as busy time raises it.
+    /// Idle time lowers the rate again, as fast as busy time raises it.
     public var rampUp: Duration
     /// The part of the rate that a ramp starts at, above 0 and at most 1.
     public var startShare: Double

@@ -1,10 +1,11 @@
-/// The words of a platform's block that callers may write in any case, such as `high` for Huawei's `HIGH`.
+/// The words in a platform's block of `overrides` that callers may write in upper or lower case, such as `high` for
+/// Huawei's `HIGH`.
 ///
-/// A plugin folds a caller's block (`overrides`) before it checks and sends it.
+/// A plugin replaces these words by the platform's spelling before it checks and sends the block.
 public struct PlatformWords: Sendable {
     private let members: [(path: [String], words: [String])]
 
-    /// Makes a table: the path of each member, such as `notification/importance`, with its words as the platform writes
+    /// Makes a table: the path of each field, such as `notification/importance`, with its words as the platform writes
     /// them.
     public init(_ words: [String: [String]]) {
         members = words.map { path, words in (path.split(separator: "/").map(String.init), words) }

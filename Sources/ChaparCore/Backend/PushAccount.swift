@@ -10,19 +10,19 @@
 public struct PushAccount<Backend: PushBackend>: Sendable {
     private let body: @Sendable (BackendContext) throws -> Backend
 
-    /// Makes an account, of a platform of one's own for instance.
+    /// Makes an account, for instance of your own platform.
     ///
-    /// - Parameter body: Makes a backend from what it gets besides: its name, its logger, the transport.
+    /// - Parameter body: Makes a backend; the context has its name, its logger and the transport.
     public init(_ body: @escaping @Sendable (BackendContext) throws -> Backend) { self.body = body }
 
     /// Makes a backend of the account.
     ///
-    /// Throws what the plugin throws, for a certificate or a proxy of the options that cannot work for instance.
+    /// Throws the plugin's error, for instance for a certificate or a proxy in the options that cannot work.
     public func backend(_ context: BackendContext) throws -> Backend { try body(context) }
 
     /// Returns an account whose backends are wrapped, as by `breaking()` or `paced(_:)`.
     ///
-    /// - Parameter wrap: Wraps a backend; the context has the name that it is added with.
+    /// - Parameter wrap: Wraps a backend; the context has the name under which the backend is added.
     /// - Returns: The account of the wrapped backends.
     public func map<Wrapped: PushBackend>(
         _ wrap: @escaping @Sendable (Backend, BackendContext) throws -> Wrapped

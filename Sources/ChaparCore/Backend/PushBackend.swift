@@ -23,28 +23,29 @@ public protocol PushBackend: Sendable {
     /// cancellation, outcomes still tell messages that were surely not sent from those that may have been.
     func send(_ requests: [PushRequest], report: @escaping @Sendable ([DeliveryReport]) -> Void) async
 
-    /// Checks what can be checked without the platform: size after encoding, reserved keys, fields it would drop.
+    /// Checks a notification without asking the platform: its size after encoding, reserved keys, and fields that the
+    /// platform would drop.
     ///
     /// Called before a notification is accepted, so it must be cheap for a small message.
     func check(_ notification: PushNotification, for recipient: Recipient.Form) -> PayloadCheck
 
-    /// Returns the size of the message for one recipient beside the platform's limit.
+    /// Returns the size of the message for one recipient, and the platform's limit.
     ///
-    /// Nil where no limit is known, and for a recipient that it does not address. It encodes the message, without a
-    /// request to the platform. A caller asks it for a few recipients, such as the samples of a dry run, and never
-    /// before each send.
+    /// Nil where no limit is known, and for a recipient that the backend cannot address. It encodes the message, and
+    /// sends no request to the platform. A caller asks for a few recipients, such as the samples of a dry run, and
+    /// never before each send.
     func payloadSize(of notification: PushNotification, for addressee: Addressee) -> PayloadSize?
 
     /// Returns the message for one recipient as the platform gets it, without the recipient and without credentials.
     ///
-    /// Nil where the plugin does not show it, and for a recipient that it does not address. It is for people who look
-    /// before they send: a caller asks it for a few recipients, such as the samples of a dry run, and never before each
-    /// send. No request goes to the platform.
+    /// Nil where the plugin does not show messages, and for a recipient that the backend cannot address. It is for
+    /// previews: a caller asks for a few recipients, such as the samples of a dry run, and never before each send. No
+    /// request goes to the platform.
     func payload(of notification: PushNotification, for addressee: Addressee) -> JSONObject?
 
     /// Whether a second copy of the notification does harm (a call that rings twice).
     ///
-    /// Called when a gateway restarts and an earlier attempt may have been delivered; the same rule as
+    /// Called when a gateway restarts and an earlier attempt may have been delivered. It must follow the same rule as
     /// ``UnknownOutcome/isRepeatHarmful``.
     func isRepeatHarmful(_ notification: PushNotification) -> Bool
 
@@ -59,19 +60,20 @@ public protocol PushBackend: Sendable {
     /// Only for tokens of a service in ``audience``.
     func checked(_ token: DeviceToken) throws(InvalidToken) -> DeviceToken
 
-    /// Returns why the platform can have no topic of this name, and takes no such condition, as a sentence with the
-    /// fix; nil when a message can be sent to it.
+    /// Returns nil when a message can be sent to the topic or the condition; else a sentence that says why not and how
+    /// to correct it.
     ///
-    /// Called before a notification is accepted; it looks at the text only.
+    /// Called before a notification is accepted; it checks only the text.
     func problem(withTopic topic: String) -> String?
 
-    /// The number of messages that can usefully be in flight now, by the peer's stream limit; nil when there is no such
-    /// limit.
+    /// The number of messages that can usefully be in flight now, which follows from the peer's stream limit; nil when
+    /// there is no such limit.
     var window: Int? { get }
 
-    /// The way several messages go in one request; nil when each message is a request of its own.
+    /// How the backend puts several messages into one request; nil when each message is a request of its own.
     ///
-    /// With it, ``window`` is the number of requests that may be in flight at once, times the limit of one.
+    /// When it is not nil, ``window`` is the number of requests that may be in flight at once, times the limit of
+    /// messages in one request.
     var batching: RequestBatching? { get }
 
     /// The rate that the platform's quota allows; nil when no quota is known.
@@ -81,8 +83,8 @@ public protocol PushBackend: Sendable {
 
     /// Whether the platform keeps a message until its time to send.
     ///
-    /// Otherwise the caller keeps it, as a gateway does: ``send(_:report:)`` sends at once and does not read
-    /// ``PushNotification/sendAt``.
+    /// Otherwise the caller must keep the message, as a gateway does: ``send(_:report:)`` sends at once and does not
+    /// read ``PushNotification/sendAt``.
     var schedulesMessages: Bool { get }
 
     /// The backend's own state, without a request to the platform.
@@ -91,15 +93,16 @@ public protocol PushBackend: Sendable {
     /// Returns why the platform would refuse everything at a time because of the credential's dates: it has expired, or
     /// is not valid yet.
     ///
-    /// Nil while it is valid, and where credentials have no dates. It sends no request to the platform: a gateway parks
-    /// such a backend from its start on, and `chapar check` warns. ``send(_:report:)`` itself refuses messages that it
-    /// is given nevertheless.
+    /// Nil while the credential is valid, and where credentials have no dates. It sends no request to the platform. A
+    /// gateway parks a backend that has such a problem, and `chapar check` warns. If ``send(_:report:)`` is called
+    /// nevertheless, it refuses the messages.
     func credentialProblem(at now: Date) -> Refusal?
 
     /// Checks for problems that keep the backend from working: key, certificate dates, clock, topic, reachability.
     func diagnose() async -> [Diagnosis]
 
-    /// Watches the platform, where that is configured; returns when cancelled, or at once.
+    /// Watches the platform, where that is configured, until it is cancelled; returns at once where it is not
+    /// configured.
     ///
     /// A gateway runs it beside the delivery worker, and cancels it before ``shutdown(grace:)``.
     func watch() async
@@ -138,7 +141,8 @@ public protocol PushBackend: Sendable {
 
     /// The retry schedule of device operations that failed.
     var operationPolicy: RetrySchedule { get }
-    /// Deletes what it stores about a device, or with nil about all: records, saved tokens, credentials of users.
+    /// Deletes everything that the backend stores about a device, or with nil about all devices: records, saved tokens,
+    /// credentials of users.
     ///
     /// It sends nothing to the platform.
     func forget(device: String?) async throws(PushError)
@@ -214,9 +218,10 @@ extension PushBackend {
     /// Deletes nothing.
     public func forget(device: String?) async throws(PushError) {}
 
-    /// Checks what can be checked before a notification is sent from code.
+    /// Checks a notification before it is sent from code.
     ///
-    /// Does the same as ``check(_:for:)``, and finds fault with a time to send until which nothing would keep it.
+    /// Does the same as ``check(_:for:)``, and reports a fault for a ``PushNotification/sendAt`` when neither a gateway
+    /// nor the platform would keep the message until then.
     public func check(_ notification: PushNotification, to recipient: Recipient) -> PayloadCheck {
         var result = check(notification, for: recipient.form)
         if let finding = schedulingFault(of: notification) { result.faults.append(finding) }
@@ -305,10 +310,10 @@ public struct PushRequest: Sendable {
     public var recipients: [Addressee]
     /// The time when the platform must give up, computed once at acceptance so that a retry does not live longer.
     ///
-    /// Nil when the notification has no ``PushNotification/timeToLive``: the platform's own default holds. Nil with one
-    /// only when code without a gateway sends through a single backend: then the backend counts that span from the
-    /// send. A composition of backends computes it before anything waits. The backend refuses a time that has passed
-    /// (`message`, `expired`, `never`).
+    /// Nil when the notification has no ``PushNotification/timeToLive``: then the platform's own default applies. It is
+    /// also nil when code without a gateway sends through a single backend: then the backend counts the time to live
+    /// from the send. A composition of backends computes the expiry before a message waits. The backend refuses a
+    /// message whose expiry has passed (`message`, `expired`, `never`).
     public var expiration: Expiration?
 
     /// The time when a platform must give up.
@@ -329,11 +334,10 @@ public struct PushRequest: Sendable {
 }
 
 extension [PushRequest] {
-    /// Returns the requests with the expiry of each time to live, which counts from `now` and is rounded up to a whole
-    /// second.
+    /// Returns the requests with an expiry for each time to live.
     ///
-    /// Code that may hold a message or send it again calls this first: otherwise each attempt would begin the time to
-    /// live anew.
+    /// The time to live counts from `now`; the expiry is rounded up to a whole second. Code that may hold a message or
+    /// send it again calls this first: otherwise each attempt would begin the time to live anew.
     package func fixingExpiry(at now: @autoclosure () -> Date) -> [PushRequest] {
         guard contains(where: { $0.expiration == nil && $0.notification.timeToLive != nil }) else { return self }
         let start = now().timeIntervalSince1970
@@ -352,12 +356,14 @@ public struct Addressee: Sendable, Hashable {
     public var recipient: Recipient
     /// The delivery's id, the same for every attempt.
     public var messageID: MessageID
-    /// Whether an earlier attempt may have been delivered: then the platform gets an id that makes a second copy
-    /// harmless, where it has one (APNs: a collapse id).
+    /// Whether an earlier attempt may have been delivered.
+    ///
+    /// Then the backend sends an id that makes a second copy harmless, where the platform has such an id (APNs: a
+    /// collapse id).
     public var isReplay: Bool
     /// The device's language tag, for localized texts.
     public var language: String?
-    /// The time when the app was last known to hold its token; nil when unknown.
+    /// The last time at which the app is known to have had this token; nil when unknown.
     ///
     /// See ``ChaparQueue/Device/lastSeen(with:)``.
     public var lastSeen: Date?
@@ -405,8 +411,8 @@ public struct BackendAudience: Sendable, Hashable {
     public var environment: TokenEnvironment
     /// Whether one message may go to every user of the platform.
     ///
-    /// The backend itself refuses such a message where it is not allowed; a caller that checks the rule first saves
-    /// building one.
+    /// The backend itself refuses such a message where the rule does not allow it; a caller that checks the rule first
+    /// does not have to build the request.
     public var broadcast: BroadcastRule
 
     /// Makes an audience; without a rule, no message may go to every user.
@@ -422,10 +428,11 @@ public struct BackendAudience: Sendable, Hashable {
         self.broadcast = broadcast
     }
 
-    /// Whether it takes tokens of the same service as another audience, but of the other environment.
+    /// Whether this audience takes tokens of the same service as another audience, but of the other environment.
     ///
-    /// A message goes from one to the other only after a refusal of its token. Trouble of the platform or of the
-    /// account says nothing about the token, which the other environment would surely refuse.
+    /// A message goes from one environment to the other only after its token was refused. After a failure of the
+    /// platform or the account it does not, since the token may be valid here, and then the other environment would
+    /// refuse it.
     public func isOtherEnvironment(of other: BackendAudience) -> Bool {
         environment.conflicts(with: other.environment) && !services.isDisjoint(with: other.services)
     }

@@ -13,8 +13,9 @@ extension PushRequest {
         case over
     }
 
-    /// Returns the time that the platform may still try at a moment, from ``expiration``, else from the notification's
-    /// time to live, which then counts from that moment.
+    /// Returns the time for which the platform may still try to deliver at the moment `now`.
+    ///
+    /// It follows from ``expiration``, or else from the notification's time to live, which then counts from `now`.
     public func remaining(now: Date) -> Remaining {
         remaining(at: Int64(clamping: now.timeIntervalSince1970))
     }

@@ -1,18 +1,19 @@
 /// The sender that application code takes: a client, a gateway, or a double in a test.
 ///
-/// Code that is written against it does not change when a program that sends at once (`PushClient`) begins to send
-/// durably (`Gateway`), and is tested without either (`RecordingSender`).
+/// Code that uses this protocol does not change when a program that sends at once (`PushClient`) begins to send durably
+/// (`Gateway`). Its tests need neither of them (`RecordingSender`).
 public protocol PushSender: Sendable {
-    /// Sends a message, or takes it over for sending.
+    /// Sends a message, or stores it and sends it later.
     ///
     /// - Parameters:
     ///   - notification: The content.
     ///   - recipients: The recipients, all of one form.
-    ///   - name: The name of a backend, or of a route of a gateway. Nil leaves the choice to the sender: a gateway goes
-    ///     by its routes, a client has one backend.
-    ///   - options: Further wishes of the caller.
+    ///   - name: The name of a backend, or of a route of a gateway. With nil the sender chooses: a gateway by its
+    ///     routes, a client its only backend.
+    ///   - options: Further options, such as an idempotency key.
     /// - Returns: The outcomes of a sender that sends at once, or the id of one that delivers later.
-    /// - Throws: The reason why nothing was sent and nothing was taken over. A platform's refusal is an outcome.
+    /// - Throws: The reason why nothing was sent and nothing was stored. A platform's refusal is an outcome, not an
+    ///   error.
     @discardableResult
     func post(
         _ notification: PushNotification,

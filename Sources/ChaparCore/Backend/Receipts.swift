@@ -82,7 +82,7 @@ public struct DeliveryReceipt: Sendable, Hashable {
 /// The reason why a callback is rejected.
 @nonexhaustive
 public enum ReceiptRefusal: Error, Sendable, Hashable {
-    /// It lacks the platform's signature, or has an old one.
+    /// The callback lacks the platform's signature, or has an old one.
     ///
     /// The sentence is for the log and names no secret.
     case notAuthentic(String)
@@ -92,14 +92,14 @@ public enum ReceiptRefusal: Error, Sendable, Hashable {
 
 /// Checks and reads the callbacks of a platform that reports the later state of its messages.
 ///
-/// The gateway passes it what arrives at `POST /v1/backends/{name}/receipts`. No API key is required: the platform's
+/// The gateway passes it the requests to `POST /v1/backends/{name}/receipts`. They need no API key: the platform's
 /// signature is the credential. Repeated callbacks are possible and harmless.
 public protocol ReceiptReader: Sendable {
     /// Whether the head alone proves that a callback is the platform's.
     ///
-    /// Called before the body is read, so that requests from strangers cost nothing; the callback has no body yet.
-    /// False, the default, leaves the decision to ``receipts(in:)``. Throws when the head shows that the callback is
-    /// not the platform's.
+    /// Called before the body is read, so that requests from strangers cost nothing; the callback has no body yet. With
+    /// false, the default, ``receipts(in:)`` decides. Throws when the head shows that the callback is not the
+    /// platform's.
     func isAuthentic(head callback: ReceiptCallback) throws(ReceiptRefusal) -> Bool
 
     /// Returns the receipts of a callback, or throws why it is rejected.

@@ -1,6 +1,7 @@
 /// The rows of a table of rejections that begin with an HTTP status.
 ///
-/// The first row that has the status counts, so a row for a class of statuses stands below those of its members.
+/// The first row that has the status is used, so a row for a class of statuses (such as 5xx) must come after the rows
+/// for single statuses of the class.
 package struct StatusTable<Meaning: Sendable>: Sendable, ExpressibleByArrayLiteral {
     /// A row: statuses, and what they mean.
     package struct Row: Sendable {

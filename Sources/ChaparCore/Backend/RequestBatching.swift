@@ -1,8 +1,8 @@
 /// The way a platform takes several messages in one request.
 ///
-/// With ``PushBackend/window`` it gives the number of requests that may be in flight at once: the window divided by
-/// ``limit``. A gateway claims no more messages than these requests take, so that the rest waits in its store, where it
-/// can fill later requests or be claimed by another gateway.
+/// The number of requests that may be in flight at once is ``PushBackend/window`` divided by ``limit``. A gateway
+/// claims no more messages than these requests take. The other messages wait in its store, where they can fill later
+/// requests or be claimed by another gateway.
 public struct RequestBatching: Sendable, Hashable {
     /// The most messages in one request, at least 1.
     public var limit: Int

@@ -1,6 +1,7 @@
 internal import Foundation
 
-/// A platform's limit of requests a second: each caller waits for its turn, up to a limit of its own.
+/// A platform's limit of requests a second. Each caller waits until it may send a request, at most for a time that the
+/// caller gives.
 ///
 /// The client of a plugin reserves a request before each call.
 package actor RequestBudget {
@@ -17,7 +18,7 @@ package actor RequestBudget {
     ///
     /// - Parameters:
     ///   - perSecond: The requests a second, also the largest burst.
-    ///   - exhausted: The sentence and the reason of the error when a caller would wait too long.
+    ///   - exhausted: The message and the reason of the error for a caller that would have to wait too long.
     ///   - time: The clock.
     package init(perSecond: Double, exhausted: (message: String, reason: String), time: any TimeSource) {
         self.time = time

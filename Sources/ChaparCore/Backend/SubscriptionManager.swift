@@ -59,16 +59,17 @@ public protocol SubscriptionManager: Sendable {
     func issues(in change: SubscriptionChange, of device: DeviceRecord) -> [Finding]
     /// Applies `change` to the device's subscription; returns the platform's answer as it was given.
     ///
-    /// The same attempt may be repeated with the same id when its answer was lost.
+    /// When the answer of an attempt was lost, the gateway may make the same attempt again, with the same id.
     func change(_ change: SubscriptionChange, of device: DeviceRecord, as attempt: OutboxAttempt)
         async throws(PushError) -> JSONObject
     /// Reads a subscription.
     func report(_ query: SubscriptionQuery, of device: DeviceRecord) async throws(PushError) -> SubscriptionReport
-    /// Suspends, after a log-in or log-out, others' subscriptions with the device's token, and resumes those of the new
-    /// user in `device`.
+    /// After a log-in or log-out, suspends other users' subscriptions with the device's token, and resumes those of the
+    /// new user in `device`.
     ///
-    /// Called once, and not retried by itself. A report without a status says that the user has no subscription yet:
-    /// the caller subscribes. Nil when the platform has no such call, and an ordinary registration is enough.
+    /// It is called once, and the gateway does not retry it. A report without a status says that the user has no
+    /// subscription yet: then the caller subscribes. Nil when the platform has no such call; then an ordinary
+    /// registration is enough.
     func resume(_ device: DeviceRecord) async throws(PushError) -> SubscriptionReport?
 }
 

@@ -1,9 +1,9 @@
 public import Foundation
 
-/// The number of messages that may go now under a ``Pacing``; the caller supplies the time.
+/// The number of messages that may be sent now under a ``Pacing``; the caller supplies the time.
 ///
-/// It is a bucket that fills at the current rate. Urgent messages may empty it; others leave ``Pacing/urgentShare`` of
-/// it.
+/// It is a bucket that fills at the current rate. Urgent messages may empty it; other messages must leave
+/// ``Pacing/urgentShare`` of it.
 public struct TokenBucket: Sendable {
     private let pacing: Pacing
     /// How far the ramp has risen, from 0 to 1.
@@ -55,8 +55,8 @@ public struct TokenBucket: Sendable {
 
     /// Returns the unused part of a reservation to the bucket.
     ///
-    /// The bucket is then no fuller than if the used part had been reserved only now. Otherwise a caller that reserves,
-    /// waits and then sends would find a full bucket again and send twice the burst.
+    /// Afterwards the bucket is no fuller than if only the used part had been reserved, and only now. Otherwise a
+    /// caller that reserves, waits and then sends would find a full bucket again, and would send twice the burst.
     public mutating func release(reserved: Int, used: Int, at now: Date) {
         tokens = min(capacity, tokens + Double(reserved - used))
         fill(at: now)

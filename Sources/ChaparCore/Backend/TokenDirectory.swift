@@ -49,7 +49,7 @@ public protocol TokenDirectory: Sendable {
     /// Looks a token up; nil when the platform does not know it.
     func details(of token: DeviceToken) async throws(PushError) -> TokenDetails?
 
-    /// Makes tokens of the platform's own from any number of tokens of ``importedService``.
+    /// Makes the platform's own tokens from any number of tokens of ``importedService``.
     ///
     /// - Parameters:
     ///   - tokens: The tokens.

@@ -34,15 +34,15 @@ public protocol TopicManager: Sendable {
 
     /// Adds any number of tokens to a topic; returns an outcome for each, in order.
     ///
-    /// Throws when the platform cannot have a topic of this name. Tokens that a failed request has left undone get
-    /// ``TokenOutcome/failed(_:)``; when the very first request fails, a plugin may throw that failure instead.
+    /// Throws when the platform cannot have a topic of this name. Tokens of a failed request get
+    /// ``TokenOutcome/failed(_:)``; when already the first request fails, a plugin may throw that failure instead.
     func subscribe(_ tokens: [DeviceToken], to topic: String) async throws(PushError) -> [TokenOutcome]
 
     /// Removes any number of tokens from a topic; returns an outcome for each, in order.
     ///
-    /// A token that was not in it is done.
+    /// A token that was not in the topic counts as done.
     ///
-    /// Throws as ``subscribe(_:to:)``.
+    /// It throws the same errors as ``subscribe(_:to:)``.
     func unsubscribe(_ tokens: [DeviceToken], from topic: String) async throws(PushError) -> [TokenOutcome]
 
     /// Returns the topics of a token; nil when the platform says that it does not know the token.

@@ -1,9 +1,9 @@
 extension String {
     /// The text with `…` in place of user, password and query of each address in it: `http://…@proxy.example/?…`.
     ///
-    /// For text that is shown: a mistake of the configuration, a setting. An address that is malformed because its
-    /// password has a slash, or (in quotation marks or at the beginning) a blank, is masked as well. A text that should
-    /// be an address but is not may hold a password anywhere: it is not shown at all.
+    /// Use it for text that is shown, such as a mistake of the configuration or a setting. It also masks an address
+    /// that is malformed because its password has a slash, or (in quotation marks or at the beginning) a blank. A text
+    /// that should be an address but is not may hold a password anywhere, so it is not shown at all.
     package var withoutAddressCredentials: String {
         guard var found = firstRange(of: "://") else { return self }
         var text = ""
@@ -29,8 +29,8 @@ extension String {
         }
     }
 
-    /// Returns the end of user and password in the rest of an address after its scheme: its `@`; nil when it has
-    /// neither.
+    /// Returns the `@` that ends user and password, in the part of an address after its scheme; nil when the address
+    /// has no user and password.
     private static func credentials(of address: Substring) -> Substring.Index? {
         let host = address.prefix { !"/?#".contains($0) }
         if let at = host.lastIndex(of: "@") { return at }

@@ -19,7 +19,7 @@ public struct ConfigIssue: Sendable, Hashable, CustomStringConvertible {
         self.fix = fix
     }
 
-    /// One line: place, path, problem, fix.
+    /// The issue in one line: its place, its path, the problem and the fix.
     ///
     /// An issue of the file as a whole has an empty path.
     public var description: String {

@@ -1,6 +1,6 @@
-/// A key that a section of a configuration reads, whether it stands in the file or not.
+/// A key that a section of a configuration reads, whether the file has it or not.
 ///
-/// Sections record one at each typed read (``ConfigReport/keys``); the tables of keys in the documents are generated
+/// Sections record a key at each typed read (``ConfigReport/keys``); the tables of keys in the documents are generated
 /// from them.
 package struct ConfigKey: Sendable, Hashable {
     /// The key's path, such as `backends.ios.team_id`.

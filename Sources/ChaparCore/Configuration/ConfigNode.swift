@@ -58,9 +58,10 @@ public struct ConfigOrigin: Sendable, Hashable, CustomStringConvertible {
     public var line: Int
     /// The column, from 1; 0 when unknown.
     public var column: Int
-    /// The indirect source of the value: `env HMS_SECRET`, `file /run/secrets/x`.
+    /// Where the value came from if it is not in the configuration file itself: `env HMS_SECRET`, `file
+    /// /run/secrets/x`.
     ///
-    /// Nil when the value itself stands in the file.
+    /// Nil when the value itself is in the configuration file.
     public var via: String?
 
     /// Makes an origin.

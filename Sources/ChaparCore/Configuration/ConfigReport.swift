@@ -1,6 +1,6 @@
 /// The result of reading a configuration: every mistake, and every value in force with its origin.
 ///
-/// Shared by all sections of one file while it is read, on one thread.
+/// All sections of one file share it while the file is read, on one thread.
 public final class ConfigReport {
     /// A value in force.
     public struct Setting: Sendable, Hashable {

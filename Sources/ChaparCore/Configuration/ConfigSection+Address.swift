@@ -20,7 +20,7 @@ extension ConfigSection {
 
     /// Reads an address that may have a path; `http` only on this machine.
     ///
-    /// Nil when the key is absent or wrong.
+    /// Nil when the key is absent or its value is wrong.
     public func baseURL(_ key: String) -> HTTPBaseURL? {
         record(key, "address, may have a path")
         guard let text = string(key) else { return nil }

@@ -1,7 +1,8 @@
 extension ConfigSection {
     /// Reads the text of the credential in the file that the key names, in any of the shapes of ``CredentialText``.
     ///
-    /// The value may also be the credential itself, as a variable brings it. Nil when absent or unreadable.
+    /// The value may also be the credential itself, for instance from an environment variable. Nil when the key is
+    /// absent or the credential cannot be read.
     public func credentialFile(_ key: String) -> Secret? {
         if let text = credentialInPlaceOfFile(key) { return text }
         guard let bytes = file(key) else { return nil }

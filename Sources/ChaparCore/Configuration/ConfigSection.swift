@@ -1,8 +1,8 @@
-/// A map of a configuration file while it is read: returns typed values and collects every mistake.
+/// A map of a configuration file that is being read: it returns typed values and collects every mistake.
 ///
 /// A reader reads each of its keys, then calls ``finish()``, which reports the keys that were not read and suggests the
-/// nearest valid one. Reading never stops at a mistake: an unusable value is returned as nil or as the default, and the
-/// issue is in the report. Used on one thread, while a file is loaded.
+/// nearest valid one. Reading never stops at a mistake: for an unusable value nil or the default is returned, and the
+/// report has the issue. It is used on one thread, while a file is loaded.
 public final class ConfigSection {
     /// The path of the section, such as `backends.ios`; empty for the whole file.
     public let path: String
@@ -50,9 +50,9 @@ public final class ConfigSection {
 
     /// Accepts a key under its former name as well; call this before the key is read.
     ///
-    /// The former name is a warning. A map with both names is an issue: which of the two values is meant cannot be
-    /// known. Where one of them comes from a merged map (`<<`), it is overridden, as a key of the same name is.
-    /// Documents, suggestions and the values in force name the present one only.
+    /// The former name causes a warning. A map with both names is a mistake, since it is not clear which of the two
+    /// values is meant. A name from a merged map (`<<`) is overridden by the other one, as a key of the same name is.
+    /// Documents, suggestions and the list of values in force have only the current name.
     package func accept(_ name: FormerName) {
         let (key, old) = (name.present.description, name.former.description)
         guard let former = entries.first(where: { $0.key == old }) else { return }
@@ -124,7 +124,7 @@ public final class ConfigSection {
 
     /// Reads a secret; nil when the key is absent or blank.
     ///
-    /// Its value never reaches a report.
+    /// The report never has its value.
     public func secret(_ key: String) -> Secret? {
         record(key, "secret")
         guard let (text, origin) = scalar(key) else { return nil }
@@ -226,7 +226,7 @@ public final class ConfigSection {
 
     /// Reads `true` or `false`, in any letter case and also in quotes, as templates write them.
     ///
-    /// `yes`, `no`, `on` and `off` in quotes are an issue, unless they came from a variable or a file.
+    /// `yes`, `no`, `on` and `off` in quotes are a mistake, unless they came from a variable or a file.
     public func bool(_ key: String, default fallback: Bool) -> Bool {
         record(key, "true or false", standard: String(fallback))
         guard let (text, origin) = scalar(key) else {
@@ -285,9 +285,9 @@ public final class ConfigSection {
         return endpoint
     }
 
-    /// Reads the file that the key names, relative to the configuration's folder.
+    /// Reads the file that the key names; a relative path starts at the configuration's folder.
     ///
-    /// Nil when absent or unreadable.
+    /// Nil when the key is absent or the file cannot be read.
     public func file(_ key: String) -> [UInt8]? {
         record(key, "file")
         guard let name = string(key) else { return nil }
@@ -299,9 +299,11 @@ public final class ConfigSection {
         }
     }
 
-    /// Returns the credential that stands in the place of a file's name, as a variable may bring it; nil for a name.
+    /// Returns the credential that is written in the place of a file's name, for instance by an environment variable;
+    /// nil when the value is a file's name.
     ///
-    /// It is noted without its value, and no message quotes it as a name that cannot be read.
+    /// The report has the key without this value, and no error quotes the value as the name of a file that cannot be
+    /// read.
     func credentialInPlaceOfFile(_ key: String) -> Secret? {
         guard let node = node(key), case .scalar(let text) = node.value else { return nil }
         guard CredentialText.isContent(text) || node.origin.via != nil && text.isEmpty else { return nil }
@@ -312,13 +314,13 @@ public final class ConfigSection {
 
     /// Returns the file that the key names, to be read again later; nil when the key is absent.
     ///
-    /// An unreadable file is noticed only when it is read.
+    /// A file that cannot be read is reported only when it is read.
     public func fileHandle(_ key: String) -> ConfigFile? {
         record(key, "file")
         return string(key).map { [files] name in ConfigFile(name: name) { try files.contents(of: name) } }
     }
 
-    /// Returns a hash of the keys and values, and of the contents of files that keys ending in `file` name.
+    /// Returns a hash of the keys and values, and of the contents of files that are named by keys ending in `file`.
     ///
     /// It reveals only whether values are the same.
     func fingerprint(leavingOut keys: Set<String>) -> UInt64 {
@@ -404,11 +406,11 @@ public final class ConfigSection {
         }
     }
 
-    /// Reports that a required key is missing, unless the section is not a map, which is reported already.
+    /// Reports that a required key is missing.
     ///
-    /// Printed as "KEY: is missing. Write MEANING.", so the meaning begins in lower case and has no full stop. A
-    /// meaning that shows a variable, such as `the account's key, as "${KEY}"`, marks a secret: `init` keeps it out of
-    /// the configuration file.
+    /// It does nothing if the section is not a map, since that is reported already. Printed as "KEY: is missing. Write
+    /// MEANING.", so the meaning begins in lower case and has no full stop. A meaning that shows a variable, such as
+    /// `the account's key, as "${KEY}"`, marks a secret: `init` keeps it out of the configuration file.
     public func missing(_ key: String, _ meaning: String) {
         known.insert(key)
         guard isMap else { return }

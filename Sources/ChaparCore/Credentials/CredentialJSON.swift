@@ -1,8 +1,8 @@
 /// The reader of credentials in JSON form, such as the key file of a service account, for every platform.
 ///
-/// It reads what files, environment variables and secret managers make of such a file: a byte order mark, quotes around
-/// the whole with or without backslashes inside, base64 of the whole, line breaks inside a text, and `\n` as two
-/// characters between the members.
+/// It reads every form in which files, environment variables and secret managers have such a file: a byte order mark,
+/// quotes around the whole with or without backslashes inside, base64 of the whole, line breaks inside a text, and `\n`
+/// as two characters between the fields.
 public enum CredentialJSON {
     /// Returns the object in a text.
     public static func object(in text: Secret) throws(CredentialMistake) -> JSONObject {

@@ -18,16 +18,16 @@ public struct CredentialMistake: Error, Sendable, Hashable, CustomStringConverti
     public var description: String { fix.map { "\(problem). \($0)" } ?? problem }
 }
 
-/// The shapes in which files, environment variables and secret managers hold a credential.
+/// The forms in which files, environment variables and secret managers hold a credential.
 ///
-/// ``PEMReader`` and ``CredentialJSON`` read the text through it, so every credential is read in every shape.
+/// ``PEMReader`` and ``CredentialJSON`` read a text through this type, so every credential is read in every form.
 public enum CredentialText {
     /// The most layers of quotes and base64 around a text.
     private static let mostLayers = 4
 
-    /// Returns the text of a file; one in DER form becomes PEM, one in UTF-16 becomes UTF-8.
+    /// Returns the text of a file; a file in DER becomes PEM, a file in UTF-16 becomes UTF-8.
     ///
-    /// Bytes that are not UTF-8 are replaced, since only text outside a credential has them.
+    /// Bytes that are not UTF-8 are replaced: they can only be in text outside the credential.
     public static func text(of file: [UInt8]) throws(CredentialMistake) -> Secret {
         if file.starts(with: [0xFF, 0xFE]) || file.starts(with: [0xFE, 0xFF]),
             let text = String(data: Data(file), encoding: .utf16)
@@ -77,7 +77,7 @@ public enum CredentialText {
     /// Returns the text without marks that have no width, and with line breaks in place of the ways to write them:
     /// `\n` and `\r\n` as characters, with any number of backslashes, and a carriage return alone.
     ///
-    /// `\/` and `\u002b`, as encoders of JSON write them, become the characters that they stand for.
+    /// `\/` and `\u002b`, which encoders of JSON write, become `/` and `+`.
     static func unescaped(_ text: String) -> String {
         var result = String.UnicodeScalarView()
         var rest = text.unicodeScalars[...]

@@ -1,9 +1,9 @@
 /// The reader of private keys and certificates in PEM form, for every platform and for TLS.
 ///
-/// It reads what OpenSSL reads: text before, between and after the blocks, other kinds of blocks (`EC PARAMETERS`), any
-/// length of lines, any line ends, a byte order mark, bytes after the value, and DER in place of PEM. It also reads
-/// what secret managers make: `\n` as two characters, blanks in place of line breaks, quotes, base64 of the whole.
-/// Sources: RFC 7468; OpenSSL 3, PEM_read_bio(3).
+/// It reads every form that OpenSSL reads: text before, between and after the blocks, other kinds of blocks (`EC
+/// PARAMETERS`), any length of lines, any line ends, a byte order mark, bytes after the value, and DER in place of PEM.
+/// It also reads the forms that secret managers make: `\n` as two characters, blanks in place of line breaks, quotes,
+/// base64 of the whole. Sources: RFC 7468; OpenSSL 3, PEM_read_bio(3).
 public enum PEMReader {
     /// How to get PEM from a keychain's file; `-legacy` since its RC2 is in OpenSSL 3's legacy provider only.
     package static let fromKeychain =

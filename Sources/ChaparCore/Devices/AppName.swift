@@ -1,8 +1,8 @@
 /// The name of one of the apps that share a gateway, whose devices and users are kept apart.
 ///
-/// Registries, stored deliveries and operations use a key for a device or a user: its own name in the app `default`,
-/// else the app's name, a slash and its own name (`shop/phone-1`). So the same id in two apps means two devices or
-/// users. Backends and their platforms never see keys.
+/// Registries, stored deliveries and operations use a key for a device or a user. In the app `default` the key is the
+/// id itself; in another app it is the app's name, a slash and the id (`shop/phone-1`). So the same id in two apps
+/// means two devices or users. Backends and their platforms never see these keys.
 public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomStringConvertible {
     /// The app of everything that names none.
     public static let `default` = AppName(rawValue: "default")
@@ -24,13 +24,14 @@ public struct AppName: RawRepresentable, Hashable, Sendable, Comparable, CustomS
 
     /// Returns the key of a device or a user of the app.
     ///
-    /// A user of the default app whose name has a slash gets one more before it, so that no two keys are the same.
+    /// The key of a user of the default app whose name has a slash begins with a further slash, so that no two keys are
+    /// the same.
     public func key(_ name: String) -> String {
         guard self == .default else { return rawValue + "/" + name }
         return name.utf8.contains(UInt8(ascii: "/")) ? "/" + name : name
     }
 
-    /// Returns the own name of a device or a user of the app; a text that is not a key of the app is returned
+    /// Returns the id of a device or a user of the app from its key; a text that is not a key of the app is returned
     /// unchanged.
     public func name(_ key: String) -> String {
         let prefix = self == .default ? "/" : rawValue + "/"

@@ -1,6 +1,6 @@
 /// The purpose of a token: Apple issues one for the app, and others for calls, Live Activities and the like.
 ///
-/// Each push type goes to tokens of its own kind; with another kind's token it is refused or never shown. Source:
+/// Each push type goes to tokens of its own kind; a push to a token of another kind is refused or never shown. Source:
 /// Apple, "Starting and updating Live Activities with ActivityKit push notifications", "PushKit", read 2026-08.
 @nonexhaustive
 public enum TokenKind: Hashable, Sendable {
@@ -53,14 +53,15 @@ public enum TokenKind: Hashable, Sendable {
         }
     }
 
-    /// Whether its tokens expire by themselves within hours, so that many dead ones are no sign of trouble: those of
-    /// running Live Activities.
+    /// Whether tokens of this kind expire within hours, as those of running Live Activities do.
+    ///
+    /// Many dead tokens of such a kind are no sign of a fault.
     public var isShortLived: Bool {
         if case .liveActivityUpdate = self { true } else { false }
     }
 
-    /// Makes a kind from its two names; nil for an unknown kind, and for a name that is missing, unexpected or
-    /// malformed.
+    /// Makes a kind from the name of its type and the name of its activity or attributes type; nil for an unknown type,
+    /// and for a second name that is missing, unexpected or malformed.
     ///
     /// A name has the form of a device's id: 1 to 128 of `A–Z a–z 0–9 . _ : -`.
     public init?(typeName: String, name: String?) {

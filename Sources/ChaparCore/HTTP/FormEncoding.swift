@@ -1,8 +1,8 @@
-/// Forms as `application/x-www-form-urlencoded` and path segments, percent-encoded in UTF-8.
+/// The percent-encoding, in UTF-8, of forms (`application/x-www-form-urlencoded`) and of path segments.
 ///
 /// Use it for any outside text in a path, a query or a form. It only writes: it cannot read a form.
 public enum FormEncoding {
-    /// Encodes everything but letters, digits and `-._~` as `%XX`; a space is `%20`, never `+`.
+    /// Encodes all characters except letters, digits and `-._~` as `%XX`; a space becomes `%20`, never `+`.
     ///
     /// `kept` lists further ASCII characters to leave as they are.
     public static func encode(_ text: String, keeping kept: String = "") -> String {
@@ -33,8 +33,8 @@ public enum FormEncoding {
 
     /// Returns a path of segments under a base address, each percent-encoded as one.
     ///
-    /// Throws for a segment that is empty, `.` or `..`: servers resolve those as steps of the path, encoded or not, and
-    /// the request would go to another address with the same credential.
+    /// Throws for a segment that is empty, `.` or `..`: servers resolve these as steps of the path, even if they are
+    /// encoded. The request would then go to another address with the same credential.
     public static func path(_ segments: [String]) throws(PushError) -> String {
         var path = ""
         for segment in segments {

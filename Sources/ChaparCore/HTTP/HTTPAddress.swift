@@ -1,7 +1,7 @@
 /// A whole address: where to connect, and the path with its query.
 ///
-/// For platforms whose recipients are addresses, such as Web Push and WNS. Such an address is as secret as a device
-/// token, so it prints without its path.
+/// It is for platforms whose recipients are addresses, such as Web Push and WNS. Such an address is as secret as a
+/// device token, so it prints without its path.
 public struct HTTPAddress: Hashable, Sendable, CustomStringConvertible {
     /// The most bytes of an address.
     public static let maximumBytes = 4_096

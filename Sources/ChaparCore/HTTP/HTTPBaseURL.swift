@@ -1,7 +1,7 @@
 /// The common beginning of a platform's addresses: its endpoint, and the path that its calls share.
 ///
-/// Built from a `base_url` that may hold a path. It compares addresses by their parts, never by their text, so that
-/// `https://api.example.com.evil.test` does not count as under `https://api.example.com`.
+/// It is made from a `base_url`, which may have a path. It compares addresses by their parts, never by their text, so
+/// that `https://api.example.com.evil.test` does not count as under `https://api.example.com`.
 public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
     /// Scheme, host and port.
     public let endpoint: HTTPEndpoint
@@ -20,9 +20,9 @@ public struct HTTPBaseURL: Hashable, Sendable, CustomStringConvertible {
         self.init(parts.endpoint, path: parts.path)
     }
 
-    /// Returns the path of a call under this address; `relative` may begin with a slash.
+    /// Returns the path of a call: the path of this address followed by `relative`, which may begin with a slash.
     ///
-    /// Nothing is escaped: use ``FormEncoding/path(_:)`` for segments that come from outside.
+    /// It escapes nothing: use ``FormEncoding/path(_:)`` for segments that come from outside.
     public func path(_ relative: String) -> String {
         relative.hasPrefix("/") ? path + relative : "\(path)/\(relative)"
     }

@@ -1,6 +1,6 @@
 /// One header field of a call or an answer.
 ///
-/// Names are lower case, as HTTP/2 has them on the wire.
+/// Names are lower case, as HTTP/2 sends them.
 public struct HTTPHeader: Hashable, Sendable {
     /// How an HTTP/2 encoder treats the field.
     ///
@@ -36,7 +36,7 @@ public final class HTTPCallTemplate: Sendable {
     public let headers: [HTTPHeader]
     /// The longest time a call may take, from hand-over to the last byte of the answer.
     ///
-    /// Nil means the pool's own.
+    /// With nil the pool's own deadline applies.
     public let deadline: Duration?
 
     /// Makes a template.
@@ -93,7 +93,8 @@ public struct HTTPAnswer: Sendable {
 public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// Whether the platform can have acted on the call.
     public enum Stage: String, Sendable {
-        /// It was surely not processed: never written, refused by `REFUSED_STREAM`, or above a `GOAWAY`'s last stream.
+        /// The call was surely not processed: it was never written, was refused by `REFUSED_STREAM`, or is above the
+        /// last stream of a `GOAWAY`.
         ///
         /// Sending it again is safe.
         case notProcessed
@@ -177,10 +178,10 @@ public struct HTTPFailure: Error, Sendable, Hashable, CustomStringConvertible {
         self.retryAfter = retryAfter
     }
 
-    /// Makes the failure of a call for which there was no credential, from what its strategy threw.
+    /// Makes the failure of a call for which its strategy gave no credential, from the strategy's error.
     ///
-    /// The call was never sent. A refused credential parks the backend; any other error pauses it, for the time that
-    /// the error names.
+    /// The call was never sent. If the credentials were refused, the failure parks the backend. Any other error pauses
+    /// it, for the time that the error names.
     public init(noCredential error: PushError) {
         let isLasting = error.code == .credentialsRefused || error.code == .unsupported
         self.init(

@@ -4,11 +4,11 @@ extension HTTPAnswer {
     /// The time of the answer by the peer's clock, from its `date` field; nil when there is no readable one.
     public var date: Date? { header("date").flatMap(HTTPDate.parse) }
 
-    /// Returns the pause that the peer asks for in its `retry-after` field: seconds or a time.
+    /// Returns the pause that the peer asks for in its `retry-after` field, which has seconds or a time.
     ///
-    /// A time is by the peer's clock, compared with ``date``, or with `now` where the answer has no date. Nil when
-    /// there is no readable value; never negative, and at most a day, since a peer's mistake must not stop a worker for
-    /// a year.
+    /// A time counts from ``date``, the peer's clock, or from `now` where the answer has no date. Nil when there is no
+    /// readable value. The pause is never negative, and at most a day, since a peer's mistake must not stop a worker
+    /// for a year.
     public func retryAfter(now: Date) -> Duration? {
         guard let text = header("retry-after") else { return nil }
         let seconds: Double

@@ -1,6 +1,6 @@
 /// The address of a platform: scheme, host and port, with no path.
 ///
-/// Built from the `base_url` of a configuration section or by a plugin from its platform's documented hosts.
+/// It is made from the `base_url` of a configuration section, or by a plugin from its platform's documented hosts.
 public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
     /// The two schemes that Chapar supports.
     public enum Scheme: String, Sendable {
@@ -63,7 +63,7 @@ public struct HTTPEndpoint: Hashable, Sendable, CustomStringConvertible {
         self.init(scheme: scheme, host: String(host), port: port)
     }
 
-    /// Whether it is `https` on its usual port at a host below `domain`, such as `sg2p.notify.windows.com` below
+    /// Whether the endpoint is `https` on port 443 at a host below `domain`, such as `sg2p.notify.windows.com` below
     /// `notify.windows.com`.
     ///
     /// It compares whole labels in lower case, so that `evilnotify.windows.com` and `notify.windows.com.evil.test` do

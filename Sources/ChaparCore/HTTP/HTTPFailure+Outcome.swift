@@ -1,9 +1,10 @@
 extension HTTPFailure {
-    /// Returns the outcome of a message whose call has no answer, by the one rule of every plugin.
+    /// Returns the outcome of a message whose call got no answer; all plugins use this rule.
     ///
-    /// It is unknown when the platform can have acted on the call. Otherwise it is a temporary refusal, unless the
-    /// cause stays until an operator acts: an alert about a certificate, a credential that cannot be made, a call that
-    /// HTTP forbids. While the service that issues the credential gives none, the whole backend pauses.
+    /// The outcome is unknown when the platform can have acted on the call. Otherwise it is a temporary refusal. It is
+    /// a lasting refusal if the cause stays until an operator acts: a TLS alert about a certificate, a credential that
+    /// cannot be made, a call that HTTP forbids. While the service that issues the credential gives none, the whole
+    /// backend pauses.
     ///
     /// - Parameters:
     ///   - isRepeatHarmful: Whether a second copy does harm.

@@ -2,10 +2,10 @@ internal import Synchronization
 
 /// Pools by endpoint, for a platform whose recipients are addresses at many hosts, such as Web Push and WNS.
 ///
-/// A pool is made with the first call to its endpoint. At most `limit` of them exist: when another is needed, the one
-/// that has been without calls for longest is closed. While calls are under way in all of them, a call to a further
-/// endpoint fails as `queueFull`, which asks for another try. Give it an ``AuthorizedTransport`` where calls carry a
-/// credential; the rule of its strategy decides which endpoints get that.
+/// A pool is made with the first call to its endpoint. At most `limit` pools exist: when another one is needed, the
+/// pool that has been without calls for longest is closed. While all pools have calls under way, a call to a further
+/// endpoint fails as `queueFull`, after which it can be tried again. Where calls carry a credential, pass an
+/// ``AuthorizedTransport``; the rule of its strategy decides which endpoints get the credential.
 public final class HTTPPools: Sendable {
     /// A call and its endpoint.
     public struct Call: Sendable {
@@ -40,11 +40,11 @@ public final class HTTPPools: Sendable {
     private let limit: Int
     private let state = Mutex(State())
 
-    /// Makes a set without pools; nothing is opened before the first call.
+    /// Makes a set that has no pools yet; no connection is opened before the first call.
     ///
     /// - Parameters:
     ///   - http: The transport that makes the pools.
-    ///   - configuration: The settings of every pool; its endpoint is replaced by that of the calls.
+    ///   - configuration: The settings of every pool; the endpoint in it is replaced by the endpoint of the calls.
     ///   - limit: The most pools at a time, at least 1.
     public init(_ http: any HTTPTransport, _ configuration: HTTPPoolConfiguration, limit: Int = 64) {
         self.http = http
@@ -54,7 +54,7 @@ public final class HTTPPools: Sendable {
 
     /// Sends every call once through the pool of its endpoint, and reports each exactly once, as the answers come.
     ///
-    /// It keeps the rules of ``HTTPPool/send(_:report:)``; a reply's `index` is the place in `calls`.
+    /// It follows the rules of ``HTTPPool/send(_:report:)``; a reply's `index` is the call's place in `calls`.
     public func send(_ calls: [Call], report: @escaping @Sendable ([HTTPReply]) -> Void) async {
         var places: [HTTPEndpoint: [Int]] = [:]
         for (index, call) in calls.enumerated() { places[call.endpoint, default: []].append(index) }

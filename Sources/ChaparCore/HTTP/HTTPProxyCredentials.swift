@@ -22,8 +22,8 @@ public struct HTTPProxyCredentials: Sendable, Hashable {
 
     /// Divides the address of a proxy, such as `http://user:password@host:port`; nil for any other text.
     ///
-    /// User and password may be percent-encoded. The last `@` ends the password, so that one with `@` or `/` is read as
-    /// well.
+    /// User and password may be percent-encoded. The last `@` ends the password, so that a password with `@` or `/` is
+    /// read as well.
     package static func divide(_ url: String) -> (endpoint: HTTPEndpoint, credentials: HTTPProxyCredentials?)? {
         guard let scheme = url.firstRange(of: "://"), let at = url.lastIndex(of: "@"), at >= scheme.upperBound else {
             return HTTPEndpoint(url: url).map { ($0, nil) }

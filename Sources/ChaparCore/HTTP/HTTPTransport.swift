@@ -2,7 +2,7 @@
 ///
 /// `ChaparHTTP` holds the one real implementation.
 ///
-/// A plugin asks for a pool for each endpoint and credential it uses and never sees a socket.
+/// A plugin asks for one pool for each endpoint and credential that it uses, and never sees a socket.
 public protocol HTTPTransport: Sendable {
     /// Makes a pool; nothing is opened before the first call.
     func pool(_ configuration: HTTPPoolConfiguration) throws(HTTPPoolError) -> any HTTPPool
@@ -27,7 +27,7 @@ public protocol HTTPPool: Sendable {
     ///
     /// `report` runs on the pool's event loop with all replies of one read: it must not block. The function returns
     /// when every call has been reported. Cancelling the task makes calls that are not written yet fail as `cancelled`;
-    /// those on the wire still report their answer or `unknown`.
+    /// calls that are already written still report their answer or `unknown`.
     func send(_ calls: [HTTPCall], report: @escaping @Sendable ([HTTPReply]) -> Void) async
 
     /// The current state of the pool.
@@ -109,10 +109,10 @@ public struct HTTPPoolConfiguration: Sendable {
     public enum Version: Sendable {
         /// HTTP/1.1, one call at a time on a connection: at most as many at once as connections.
         case http1
-        /// HTTP/2, negotiated by ALPN; any other result is an error.
+        /// HTTP/2, negotiated by ALPN; if the peer chooses another protocol, the connection fails.
         ///
-        /// It needs an `https` endpoint. For platforms that document it, when more calls must be in flight than there
-        /// are connections.
+        /// It needs an `https` endpoint. Use it for platforms that document HTTP/2, when more calls must be in flight
+        /// than there are connections.
         case http2
     }
 
@@ -136,7 +136,7 @@ public struct HTTPPoolConfiguration: Sendable {
     public var version: Version
     /// Certificates to trust beside the system's, PEM.
     ///
-    /// For a private CA or a simulator.
+    /// They are for a private CA or a simulator.
     public var extraTrustPEM: String?
     /// The certificate the client shows, for mutual TLS.
     public var clientCertificate: ClientCertificate?
@@ -162,15 +162,18 @@ public struct HTTPPoolConfiguration: Sendable {
     public var maximumAnswerBytes: Int = 1 << 20
     /// The pause before connecting again: from the lower to the upper bound, doubled each time, with full jitter.
     ///
-    /// At most two seconds (or the lower bound, if that is longer) where no server could be reached, and at most the
-    /// lower bound for a call that finds no other one waiting: a platform that is back gets its messages at once.
+    /// The pause is at most two seconds (or the lower bound, if that is longer) where no server could be reached. For a
+    /// call that finds no other call waiting it is at most the lower bound. So a platform that is back gets its
+    /// messages at once.
     public var reconnectBackoff: ClosedRange<Duration> = .seconds(1) ... .seconds(60)
-    /// Whether connections are made to public addresses only: a host with any other address is refused, and each
-    /// connection goes to an address that was checked.
+    /// Whether connections are made to public addresses only: a host is refused if one of its addresses is not public,
+    /// and each connection goes to an address that was checked.
     ///
-    /// For hosts that come from outside. It has no effect through a proxy, which resolves names itself.
+    /// Set it for hosts that come from outside. It has no effect through a proxy, which resolves names itself.
     package var requiresPublicAddress = false
-    /// The address to connect to in the place of ``endpoint``'s host, whose name TLS and HTTP keep; nil to resolve it.
+    /// The IP address to connect to.
+    ///
+    /// TLS and HTTP still use the name of ``endpoint``'s host. Nil resolves that name.
     package var resolvedAddress: String?
     /// The platform's own rules for connections; nil when it has none.
     public var policy: (any HTTPConnectionPolicy)?

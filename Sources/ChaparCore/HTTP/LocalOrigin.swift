@@ -1,5 +1,5 @@
-/// The rule by which a server without authentication tells requests of local programs from those of a stranger's web
-/// page.
+/// The rule by which a server without authentication distinguishes requests of local programs from requests of a
+/// stranger's web page.
 ///
 /// A page can reach a server on the loopback interface in two ways: by a name of its own that resolves to 127.0.0.1
 /// (DNS rebinding), which the `Host` field shows, and by a cross-site request, which `Origin` and `Sec-Fetch-Site`

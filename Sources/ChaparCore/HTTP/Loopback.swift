@@ -2,7 +2,8 @@ internal import Foundation
 
 /// The one rule for addresses that only processes of this machine can reach.
 ///
-/// Settings use it where cleartext, or a missing key, is no risk; listeners use it for the addresses of their sockets.
+/// Settings use it to decide where cleartext, or a missing key, is no risk. Listeners use it for the addresses of their
+/// sockets.
 package enum Loopback {
     /// Whether an address, in the 4 bytes of IPv4 or the 16 of IPv6, is in 127.0.0.0/8 or is `::1`; IPv4 mapped into
     /// IPv6 counts as well.
@@ -16,14 +17,14 @@ package enum Loopback {
     /// Whether a host is on this machine: `localhost` in any letter case, or the text of such an IP address without
     /// brackets.
     ///
-    /// Any other text is a name that anyone can register as a domain (`127.example.com`). So is `localhost.`: because
-    /// of its dot, name servers resolve it.
+    /// Any other text is a name that anyone can register as a domain (`127.example.com`). `localhost.` does not count
+    /// either: because of its dot, name servers resolve it.
     package static func contains(host: String) -> Bool {
         host.lowercased() == "localhost" || contains(address: bytes(of: host))
     }
 
-    /// Returns the bytes of an IP address in its text form, as `inet_pton` reads it: four decimal numbers for IPv4;
-    /// none for a name.
+    /// Returns the bytes of an IP address in its text form, as `inet_pton` reads it (four decimal numbers for IPv4); an
+    /// empty array for a name.
     private static func bytes(of host: String) -> [UInt8] {
         guard !host.utf8.contains(0) else { return [] }  // C would read no further.
         for (family, count) in [(AF_INET, 4), (AF_INET6, 16)] {

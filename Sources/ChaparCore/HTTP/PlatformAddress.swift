@@ -1,8 +1,8 @@
 public import Foundation
 
-/// The address of a backend's platform: its own, a simulator's, or another one such as a relay's.
+/// The address that a backend sends to: the platform's own, a simulator's, or another one such as a relay's.
 ///
-/// There is no absent address: a text that is none throws, so that a mistake never means the platform itself.
+/// A text that is no address throws. So a mistake in the text never sends to the platform itself.
 public struct PlatformAddress: Sendable, Hashable, CustomStringConvertible {
     private let other: HTTPEndpoint?
 
@@ -13,7 +13,7 @@ public struct PlatformAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// Returns the address of a simulator on this machine, such as `https://127.0.0.1:8443`.
     ///
-    /// - Throws: ``InvalidAddress`` for a text that is no such address, or is one of another machine.
+    /// - Throws: ``InvalidAddress`` for a text that is no such address, or is the address of another machine.
     public static func simulator(_ url: String) throws(InvalidAddress) -> PlatformAddress {
         let endpoint = try HTTPEndpoint(url)
         guard endpoint.isLoopback else {
@@ -49,8 +49,9 @@ public struct PlatformAddress: Sendable, Hashable, CustomStringConvertible {
     public var description: String { other?.description ?? "platform" }
 }
 
-/// A text that is no address; the description says what is wrong with it and never repeats the text, which may hold a
-/// password.
+/// The error for a text that is no address.
+///
+/// Its description says what is wrong and never repeats the text, which may hold a password.
 public struct InvalidAddress: LocalizedError, Hashable, CustomStringConvertible {
     /// The fault, with its fix.
     public let description: String

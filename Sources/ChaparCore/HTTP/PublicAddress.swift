@@ -1,6 +1,7 @@
-/// The one rule for addresses of the public internet, to which a call whose host comes from outside may go.
+/// The one rule for addresses of the public internet.
 ///
-/// Sources: the special-purpose registries of IANA (RFC 6890) as svix-server and Smokescreen refuse them, read 2026-11.
+/// A call whose host comes from outside may go only to such an address. Sources: the special-purpose registries of IANA
+/// (RFC 6890) as svix-server and Smokescreen refuse them, read 2026-11.
 package enum PublicAddress {
     /// A network: its first bytes, and how many bits of them count.
     private struct Network: Sendable {
@@ -40,7 +41,7 @@ package enum PublicAddress {
 
     /// Whether an address, in the 4 bytes of IPv4 or the 16 of IPv6, is public.
     ///
-    /// IPv4 mapped into IPv6 is judged as IPv4.
+    /// For IPv4 mapped into IPv6 the rule for IPv4 applies.
     package static func contains(_ address: [UInt8]) -> Bool {
         if address.count == 4 { return !closedV4.contains { $0.contains(address[...]) } }
         guard address.count == 16 else { return false }

@@ -8,8 +8,9 @@ final class ReplySlot: Sendable {
         value.withLock { $0 = result }
     }
 
-    /// Returns the reply; a pool that returned without reporting broke its promise, which the caller sees as a lost
-    /// connection.
+    /// Returns the reply.
+    ///
+    /// If the pool returned without reporting one, which it must not, returns a lost connection.
     func take() -> Result<HTTPAnswer, HTTPFailure> {
         value.withLock { $0 } ?? .failure(HTTPFailure(.unknown, .connectionLost, "the pool did not report the call"))
     }

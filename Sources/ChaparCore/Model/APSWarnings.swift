@@ -1,7 +1,7 @@
-/// Findings about values of `aps` that Apple accepts and iOS drops without a word.
+/// Findings about values of `aps` that Apple accepts and iOS silently drops.
 ///
 /// Apple's push service checks little of a payload, so the sender sees a success and the user sees nothing. FCM and HMS
-/// pass `aps` on to Apple as it is. Source: Apple, "Generating a remote notification", read 2026-08.
+/// pass `aps` on to Apple unchanged. Source: Apple, "Generating a remote notification", read 2026-08.
 package enum APSWarnings {
     /// The keys of `aps` that iOS reads.
     private static let known: Set<String> = [

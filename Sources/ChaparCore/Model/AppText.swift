@@ -1,7 +1,7 @@
-/// A text of a platform's payload: written out, or a key into the app's own translations.
+/// A text of a platform's payload: either the text itself, or a key into the app's own translations.
 ///
-/// Apple, Google and Huawei all take both (`title` and `title-loc-key`, `title` and `title_loc_key`). Unlike with
-/// ``LocalizedText``, the device translates.
+/// Apple, Google and Huawei all take both forms (`title` and `title-loc-key`, `title` and `title_loc_key`). With a key
+/// the device translates; with ``LocalizedText`` the gateway chooses the text.
 @nonexhaustive
 public enum AppText: Sendable, Hashable, ExpressibleByStringInterpolation {
     /// The text itself.

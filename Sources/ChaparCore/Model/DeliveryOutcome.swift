@@ -16,12 +16,14 @@ public enum DeliveryOutcome: Sendable, Hashable {
 public struct Acceptance: Sendable, Hashable {
     /// The platform's id of the message: `apns-id`, an FCM message name.
     ///
-    /// Nil when it gave none; an empty one counts as none.
+    /// Nil when the platform gave no id; an empty id counts as none.
     public var platformID: String? {
         didSet { if platformID == "" { platformID = nil } }
     }
-    /// A second id: one that some platforms give, such as `apns-unique-id` of Apple's development host, or the one by
-    /// which ``MessageRevoker`` takes the message back.
+    /// A second id of the message.
+    ///
+    /// Some platforms give one, such as `apns-unique-id` of Apple's development host; with others ``MessageRevoker``
+    /// takes the message back by it.
     public var trackingID: String?
     /// Whether the answer stands for an audience whose size the platform did not tell (topic, broadcast).
     public var isForAudience: Bool
@@ -52,9 +54,9 @@ public struct Acceptance: Sendable, Hashable {
 
 /// A refusal by the platform, or by the plugin on its behalf: whose fault it is, the reason, and what to do next.
 public struct Refusal: Sendable, Hashable {
-    /// Whose fault a refusal is.
+    /// The cause of a refusal.
     ///
-    /// Decides who must act: the device's owner, the caller, the operator, or none.
+    /// It decides who must act: the device's owner, the caller, the operator, or no one.
     @nonexhaustive
     public enum Kind: String, Sendable, CaseIterable {
         /// The device token: it is dead, malformed or of another app, or the device receives too many messages.
@@ -76,35 +78,37 @@ public struct Refusal: Sendable, Hashable {
         case never
         /// Retry this delivery only.
         ///
-        /// The span is the shortest pause that the platform asked for; nil when it asked for none.
+        /// The duration is the shortest pause that the platform asked for; nil when it asked for none.
         case retry(after: Duration?)
         /// Try again later, and send nothing else to this recipient until then.
         case slowRecipient(after: Duration?)
         /// Try again later, and send nothing through this backend until then.
         ///
-        /// The span is the pause that the platform asked for. With nil, single messages probe the platform, from a
-        /// second to a minute apart. A plugin must not make a span up, since one unlucky message would then stop all
-        /// others: give nil.
+        /// The duration is the pause that the platform asked for. With nil, single messages test the platform, at
+        /// intervals from a second to a minute. If the platform named no pause, a plugin must give nil and not a value
+        /// of its own, since one unlucky message would then stop all others.
         case slowBackend(after: Duration?)
         /// An operator must correct the backend.
         ///
-        /// It is parked: single messages probe it, from a second to 15 minutes apart, and the message waits.
+        /// It is parked: the message waits, and single messages test the backend, at intervals from a second to 15
+        /// minutes.
         case parkBackend
     }
 
     /// A device token that the platform declared dead.
     public struct Invalidation: Sendable, Hashable {
-        /// The time from which the token is dead: the platform's, or the start of the request when it gave none.
+        /// The time from which the token is dead: the time that the platform gave, or the start of the request when it
+        /// gave none.
         ///
-        /// A registration younger than this stays valid.
+        /// A registration of the token after this time stays valid.
         public var asOf: Date
-        /// Whether the platform's word alone is enough to call the token dead.
+        /// Whether this refusal alone is enough to call the token dead.
         ///
-        /// True: the token is dead at every backend of its service, and none of them is tried. False, for reasons that
-        /// a wrong configuration explains as well (APNs `BadDeviceToken`, text that never was a token): the other
-        /// backends of the service are tried, and all must refuse it. Either way, tokens refused in large numbers are
-        /// quarantined until an operator decides: the guard counts certain ones under `certain_share`, others under the
-        /// lower `share`.
+        /// With true the token is dead at every backend of its service, and no other backend is tried. It is false for
+        /// reasons that a wrong configuration could cause as well (APNs `BadDeviceToken`, text that never was a token):
+        /// then the other backends of the service are tried, and the token is dead only if all of them refuse it.
+        /// Either way, tokens refused in large numbers are quarantined until an operator decides: the guard counts
+        /// certain refusals under `certain_share`, others under the lower `share`.
         public var isCertain: Bool
 
         /// Makes an invalidation.
@@ -132,7 +136,7 @@ public struct Refusal: Sendable, Hashable {
     public var kind: Kind
     /// The platform's reason code (`Unregistered`), or Chapar's when the platform gave none (`connect_failed`).
     ///
-    /// Of bounded variety, fit for a metric label; never holds a token.
+    /// It has a bounded number of values, so it can be a metric's label; it never holds a token.
     public var reason: String
     /// A sentence for people with the likely fix.
     ///
@@ -171,12 +175,13 @@ public struct Refusal: Sendable, Hashable {
 public struct UnknownOutcome: Sendable, Hashable {
     /// The reason why no answer came: `deadline`, `connection_lost`, `stream_reset`.
     ///
-    /// Of bounded variety, fit for a metric label.
+    /// It has a bounded number of values, so it can be a metric's label.
     public var reason: String
     /// A sentence for people.
     public var detail: String?
-    /// Whether a repeat can do harm (a call that rings twice): then the message is not sent again unless the route says
-    /// so.
+    /// Whether a second copy can do harm (a call that rings twice).
+    ///
+    /// Then the message is not sent again unless the route says so.
     public var isRepeatHarmful: Bool
     /// The id that the message has at the platform if it was accepted, where the sender chose that id; nil otherwise.
     ///
@@ -205,8 +210,8 @@ extension DeliveryOutcome {
 
     /// Returns the acceptance.
     ///
-    /// - Throws: ``DeliveryFailure`` for a refusal and for an unknown outcome; after the latter the message may have
-    ///   been delivered.
+    /// - Throws: ``DeliveryFailure`` for a refusal and for an unknown outcome. After an unknown outcome the message may
+    ///   have been delivered.
     public func get() throws(DeliveryFailure) -> Acceptance {
         switch self {
         case .accepted(let acceptance): return acceptance
@@ -217,7 +222,7 @@ extension DeliveryOutcome {
 
     /// Returns the token to delete, when the message went to a token that the platform declared dead for certain.
     ///
-    /// Nil also when a wrong environment or app would explain the refusal: see
+    /// It is also nil when a wrong environment or app could have caused the refusal: see
     /// ``Refusal/Invalidation/isCertain``.
     ///
     /// - Parameter recipient: The recipient that the message was sent to.

@@ -1,6 +1,7 @@
 /// The state of a delivery.
 ///
-/// One closed list for API, events, metrics and dashboard; its counts always add up.
+/// API, events, metrics and dashboard use this one closed list. The counts of the states always add up to the number of
+/// deliveries.
 @nonexhaustive
 public enum DeliveryState: String, Sendable, CaseIterable {
     /// Waits for its turn.

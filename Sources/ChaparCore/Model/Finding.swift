@@ -1,6 +1,6 @@
 /// A finding about one field of a request, returned to the caller before sending.
 ///
-/// A wrong field, or one that a platform would drop or change silently.
+/// The field is wrong, or a platform would drop or change it silently.
 public struct Finding: Sendable, Hashable {
     /// The field, as a JSON pointer into the request (`#/content/subtitle`).
     public var pointer: String

@@ -24,7 +24,7 @@ public struct MessageID: Hashable, Sendable, CustomStringConvertible {
 
     /// The canonical form: 36 characters, lower case.
     ///
-    /// Formatted by hand for speed, since every message needs it.
+    /// The code formats it without Foundation, which is faster, since every message needs it.
     public var description: String {
         String(unsafeUninitializedCapacity: 36) { text in
             var place = 0

@@ -1,8 +1,8 @@
 /// The part of a notification that only one platform understands, as a Swift value: the typed way to write overrides.
 ///
-/// Plugins define such values (`APNsPush`, `FCMAndroid`, `HMSAndroid`), and ``PushNotification/with(_:)`` lays them
-/// over a notification. A value becomes the JSON that a caller of the HTTP API would write under `overrides`, so both
-/// ways share the same checks and the same encoder. A value does not depend on the recipient.
+/// Plugins define such values (`APNsPush`, `FCMAndroid`, `HMSAndroid`), and ``PushNotification/with(_:)`` merges them
+/// into a notification. A value becomes the JSON that a caller of the HTTP API would write under `overrides`, so the
+/// same checks and the same encoder apply. A value does not depend on the recipient.
 public protocol PlatformPayload: Sendable {
     /// The kind of backend whose overrides it becomes.
     static var kind: BackendKind { get }
@@ -10,17 +10,19 @@ public protocol PlatformPayload: Sendable {
     /// The value as JSON in the platform's form: the content of `overrides` under the kind's name in an API request.
     var overrides: JSONObject { get }
 
-    /// Returns what the platform would refuse in a notification over which the value was laid.
+    /// Returns the faults for which the platform would refuse a notification that has this value.
     ///
-    /// It checks only what needs no backend; the backend checks again, with its configuration, before it sends.
+    /// It checks only rules that do not depend on a backend's settings; the backend checks again, with its settings,
+    /// before it sends.
     static func faults(in notification: PushNotification) -> [Finding]
 }
 
 extension PushNotification {
-    /// Returns this notification with platform-specific values laid over it, each visible only to backends of its kind.
+    /// Returns this notification with platform-specific values merged into it; only backends of a value's kind use the
+    /// value.
     ///
-    /// Values of the same kind are merged; where they differ, the later one counts. Call it last, since it checks the
-    /// whole notification as it is then.
+    /// Values of the same kind are merged; where they differ, the later one is used. Call it after all other changes,
+    /// since it checks the whole notification.
     ///
     /// - Returns: The notification, its ``overrides`` filled in.
     /// - Throws: ``PayloadError`` with everything that a platform would refuse.
@@ -45,7 +47,9 @@ extension PushNotification {
 
 /// A notification that a platform would refuse, found before anything is sent.
 public struct PayloadError: Error, Hashable, CustomStringConvertible {
-    /// The faults, at least one, each with its field as a JSON pointer into the API request for the notification
+    /// The faults, at least one.
+    ///
+    /// Each names its field by a JSON pointer into the API's request for the notification
     /// (`#/overrides/apns/payload/aps/content-state`).
     public let faults: [Finding]
 

@@ -22,7 +22,7 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
         public static let badAnswer = Code(rawValue: "bad-answer")
         /// The call was sent, at least in part, and no answer came.
         ///
-        /// It is not retried automatically, since that could do it twice.
+        /// It is not retried automatically, since the work could then be done twice.
         public static let unknownOutcome = Code(rawValue: "unknown-outcome")
     }
 
@@ -50,10 +50,10 @@ public struct PushError: Error, Sendable, CustomStringConvertible {
 }
 
 extension PushError {
-    /// Makes the error of a call that is no send, for platforms whose refusals of both are in one table.
+    /// Makes the error of a call that sends no message, from a refusal, for plugins that have one table for both.
     ///
     /// - Parameters:
-    ///   - refusal: The refusal that a send would have got.
+    ///   - refusal: The refusal that a message would have got for the same answer.
     ///   - words: The message when the refusal has no detail.
     ///   - retryAfter: The pause that the platform asked for.
     public init(_ refusal: Refusal, words: String, retryAfter: Duration? = nil) {

@@ -2,8 +2,8 @@ public import Foundation
 
 /// A message in platform-neutral terms: what to show, how urgently, for how long.
 ///
-/// The API reads it from JSON, code builds it directly, a plugin turns it into its platform's payload. It does not hold
-/// its recipients: see ``Recipient``.
+/// The API reads it from JSON, code makes it directly, and a plugin turns it into its platform's payload. It does not
+/// have the recipients: see ``Recipient``.
 public struct PushNotification: Sendable, Hashable {
     private var storage: Storage
 
@@ -31,7 +31,7 @@ public struct PushNotification: Sendable, Hashable {
     }
     /// The name of a sound in the app, or `default`.
     ///
-    /// Nil is silent.
+    /// With nil there is no sound.
     public var sound: String? {
         get { storage.parts.sound }
         set { own().parts.sound = newValue }
@@ -64,9 +64,10 @@ public struct PushNotification: Sendable, Hashable {
         set { own().parts.data = newValue }
     }
 
-    /// The Live Activity that it updates or ends, by the name that the app's server gives it.
+    /// The name of the Live Activity that the message updates or ends; the app's server chooses the name.
     ///
-    /// It goes to the tokens that devices registered for it (``TokenKind/liveActivityUpdate(activity:)``).
+    /// The message goes to the tokens that devices registered for this activity
+    /// (``TokenKind/liveActivityUpdate(activity:)``).
     public var activity: String? {
         get { storage.parts.activity }
         set { own().parts.activity = newValue }
@@ -84,14 +85,15 @@ public struct PushNotification: Sendable, Hashable {
         get { storage.parts.priority }
         set { own().parts.priority = newValue }
     }
-    /// The id of messages that replace each other, on the device and in the queue: the newest one wins.
+    /// An id that several messages can have.
     ///
-    /// At most 64 bytes for APNs.
+    /// On the device and in the queue a newer message replaces an older one with the same id. At most 64 bytes for
+    /// APNs.
     public var collapseID: String? {
         get { storage.parts.collapseID }
         set { own().parts.collapseID = newValue }
     }
-    /// The time to send it; nil or a past time means at once.
+    /// The time at which to send the message; nil or a past time means at once.
     ///
     /// A gateway keeps the message until then. Code without one refuses it (`scheduling_needs_a_gateway`), unless the
     /// platform keeps it: ``PushBackend/schedulesMessages``.
@@ -109,9 +111,10 @@ public struct PushNotification: Sendable, Hashable {
         get { storage.parts.isDryRun }
         set { own().parts.isDryRun = newValue }
     }
-    /// Values that only one kind of backend understands, laid over the payload that its plugin makes of the rest.
+    /// Values that only one kind of backend understands.
     ///
-    /// Keyed by ``BackendKind``.
+    /// Its plugin merges them into the payload that it makes from the other fields. The keys are raw values of
+    /// ``BackendKind``.
     public var overrides: [String: JSONObject] {
         get { storage.parts.overrides }
         set { own().parts.overrides = newValue }
@@ -165,7 +168,7 @@ public struct PushNotification: Sendable, Hashable {
 
     /// Makes a message; every part is optional, though one without title, body and data shows nothing.
     ///
-    /// For texts in several languages: ``LocalizedText/localized(_:_:)``. A text in one language may be a `String`.
+    /// For texts in several languages use ``LocalizedText/localized(_:_:)``; for one language a `String` is enough.
     @_disfavoredOverload
     public init(
         title: LocalizedText? = nil,
@@ -290,11 +293,12 @@ public struct PushNotification: Sendable, Hashable {
         var overrides: [String: JSONObject]
     }
 
-    /// The storage of the parts, which copies of a message share until one of them is changed.
+    /// The storage of a message's parts.
     ///
-    /// A message is passed on many times between its acceptance and its answer, and each time costs one reference
-    /// count. It is `@unchecked Sendable` and has no exclusivity checks, because the parts are changed only through
-    /// `own()`, when there is no other reference to them.
+    /// Copies of the message share it until one of the copies is changed. A message is passed on many times between its
+    /// acceptance and its answer; each time costs only one change of a reference count. The class is `@unchecked
+    /// Sendable` and has no exclusivity checks, because its parts are changed only through `own()`, when no other
+    /// reference to them exists.
     private final class Storage: @unchecked Sendable {
         @exclusivity(unchecked) var parts: Parts
 

@@ -37,8 +37,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         .webPush,
     ]
 
-    /// Returns the service with a name that the API accepts: a known one, or one of a platform that Chapar does not
-    /// know, whose name is `x-` and 1 to 30 lower-case letters, digits or `-`.
+    /// Returns the service of a name that the API accepts: the name of a known service, or, for another platform, `x-`
+    /// and 1 to 30 lower-case letters, digits or `-`.
     ///
     /// Nil for any other name.
     public static func named(_ name: String) -> TokenService? {
@@ -58,8 +58,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
         "webpush": .webPush, "web": .webPush, "browser": .webPush,
     ]
 
-    /// Returns the known service that a word probably stands for: the name of a platform, or a misspelt name of a
-    /// service; nil for any other word.
+    /// Returns the known service that a word probably means, if the word is the name of a platform or a misspelt name
+    /// of a service; nil for any other word.
     package static func nearest(to word: String) -> TokenService? {
         if let service = usual[word.lowercased()] { return service }
         let names = known.map(\.rawValue)
@@ -76,8 +76,8 @@ public struct TokenService: RawRepresentable, Hashable, Sendable, CustomStringCo
 
 /// The opaque address of one installation of an app, kept byte for byte as the device registered it.
 ///
-/// A token is enough to address the phone, so printing one, or a ``Recipient`` that holds one, shows only a fingerprint
-/// of it.
+/// A token is enough to send to the phone. So a printed token, or a printed ``Recipient`` that has one, shows only the
+/// token's fingerprint.
 public struct DeviceToken: Hashable, Sendable, CustomStringConvertible, CustomReflectable {
     /// The token.
     public let value: String

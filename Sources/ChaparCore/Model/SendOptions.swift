@@ -1,12 +1,13 @@
 /// The wishes of a caller about one ``PushSender/post(_:to:via:options:)``, besides the message itself.
 public struct SendOptions: Sendable, Hashable {
-    /// The longest time that the platforms may try to deliver, in place of the message's own
-    /// (``PushNotification/timeToLive``).
-    public var timeToLive: Duration?
-    /// The key by which a repeated call is known: 1 to 255 printable ASCII characters.
+    /// The longest time for which the platforms may try to deliver.
     ///
-    /// A repeated key sends nothing and gets the first answer. Only a sender with a store knows repeated keys; another
-    /// one refuses the call.
+    /// It replaces the message's own ``PushNotification/timeToLive``.
+    public var timeToLive: Duration?
+    /// The key by which a repeated call is recognised: 1 to 255 printable ASCII characters.
+    ///
+    /// A call with a repeated key sends nothing and gets the first answer. Only a sender that has a store remembers
+    /// keys; another sender refuses the call.
     public var idempotencyKey: String?
 
     /// Makes options.

@@ -1,7 +1,7 @@
-/// A condition over topics, as FCM and HMS take it in a topic's place: `'news' in topics && !('de' in topics)`.
+/// A condition about topics, which FCM and HMS take in the place of a topic: `'news' in topics && !('de' in topics)`.
 ///
-/// This type reads a condition to tell which users it addresses. The platform's plugin knows which conditions the
-/// platform takes.
+/// This type reads a condition to find out whether it addresses every user. Whether the platform accepts the condition,
+/// its plugin checks.
 package struct TopicCondition: Sendable, Hashable {
     /// The longest text, in bytes.
     package static let maximumBytes = 5_000
@@ -37,10 +37,10 @@ package struct TopicCondition: Sendable, Hashable {
         topics = reader.topics
     }
 
-    /// Whether it holds for a user with the given topics.
+    /// Whether the condition holds for a user who has joined the given topics.
     ///
-    /// FCM documents that parentheses bind first and the rest is read from left to right; other platforms may give `&&`
-    /// precedence over `||`. The condition holds when it does in either reading.
+    /// FCM documents that parentheses are evaluated first and everything else from left to right. Other platforms may
+    /// evaluate `&&` before `||`. This function returns true if the condition holds in at least one of these two ways.
     package func holds(_ isJoined: (String) -> Bool) -> Bool {
         [false, true].contains { Self.value(of: root, bindsAnd: $0, isJoined) }
     }

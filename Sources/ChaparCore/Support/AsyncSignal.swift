@@ -1,10 +1,10 @@
 package import Foundation
 internal import Synchronization
 
-/// Wakes tasks that wait for a change by another task: the only wake-up mechanism of the package.
+/// A signal that wakes tasks which wait for a change by another task.
 ///
-/// A waiter reads ``mark``, checks its condition, and waits for a signal after the mark, so that a signal between the
-/// check and the wait is not lost. A signal wakes every waiter.
+/// The package has no other way to wake tasks. A waiter reads ``mark``, checks its condition, and waits for a signal
+/// after the mark, so that a signal between the check and the wait is not lost. A signal wakes every waiter.
 package final class AsyncSignal: Sendable {
     /// A position in the sequence of signals.
     package struct Mark: Hashable, Sendable {

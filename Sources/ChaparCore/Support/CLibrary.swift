@@ -73,8 +73,8 @@ package enum CLibrary {
             return (UInt64(clamping: limit.rlim_cur), UInt64(clamping: limit.rlim_max))
         }
 
-        /// Sets the limit in force, and the highest value that the process may raise it to; false when the system
-        /// refused.
+        /// Sets the current limit, and the highest value to which the process may raise the limit; returns false when
+        /// the system refused.
         package func set(now: UInt64, most: UInt64) -> Bool {
             var limit = rlimit(rlim_cur: rlim_t(clamping: now), rlim_max: rlim_t(clamping: most))
             return setrlimit(resource, &limit) == 0

@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// Waits for foreign code until a deadline, even when that code never returns and ignores cancellation.
+/// A wait for foreign code that ends at a deadline, even when that code never returns and ignores cancellation.
 ///
-/// For closures and plugins from outside this package; its own code has deadlines of its own. After the deadline the
-/// code is cancelled, and lives on only while it ignores that. A caller that runs it repeatedly must allow one such
-/// call at a time, as the chain of token providers in `ChaparComposition` does.
+/// It is for closures and plugins from outside this package; the package's own code has deadlines of its own. At the
+/// deadline the foreign code is cancelled; if it ignores the cancellation, it keeps running. So a caller that runs the
+/// code repeatedly must allow only one call at a time, as the chain of token providers in `ChaparComposition` does.
 public enum Deadline {
     /// The error when the deadline passed first.
     public struct Passed: Error, Sendable {

@@ -1,8 +1,8 @@
-/// A text that equals another only byte for byte, as texts do in every store.
+/// A text that equals another only if all bytes are the same, as in every store.
 ///
 /// `String` equates an é of one code point with an é of two. Names from outside (users, tokens, ids of platforms) must
-/// not be equated: another spelling is another user. The hash is one of the bytes as well, since many spellings of one
-/// text would otherwise share a hash, and look-ups of them would take long.
+/// not be equated in this way: another spelling is another user. The hash is computed from the bytes as well. Otherwise
+/// many spellings of one text would share a hash, and look-ups would take long.
 package struct ExactText: Hashable, Sendable {
     /// The text.
     package let text: String

@@ -5,9 +5,10 @@ package enum FileLink {
     /// The most links that lead to a file, the same limit as the kernel's (path_resolution(7)).
     private static let longest = 40
 
-    /// Returns the file that a path means: the end of its chain of links, even when it does not exist.
+    /// Returns the file at the end of a path's chain of links, even when that file does not exist.
     ///
-    /// Links in its folders stay unresolved; a file made beside it is then made in the same folder.
+    /// Links in the folders of the path are not resolved, so a file that is made beside the target is made in the same
+    /// folder.
     package static func target(of path: String) -> String {
         var path = path
         for _ in 0..<longest {

@@ -1,14 +1,14 @@
 internal import Foundation
 
-/// The folder of a path, found in its text, and whether a path is one.
+/// Functions that find the folder of a path from its text, and check whether a path is a folder.
 ///
-/// The first replaces Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a path
-/// of one character: `c`, `.`.
+/// ``folder(of:)`` replaces Foundation's `NSString.deletingLastPathComponent`, which ends the process (Swift 6.3) for a
+/// path of one character: `c`, `.`.
 package enum FolderPath {
     /// Returns the folder that a path is in, without a slash at its end: empty for a path without a folder, `/` for one
     /// in the root.
     ///
-    /// Only the text counts: the folder of `..` is empty, and that of `a/b/` is `a`.
+    /// It reads only the text: the folder of `..` is empty, and the folder of `a/b/` is `a`.
     package static func folder(of path: String) -> String {
         let slash = UInt8(ascii: "/")
         func trimmed(_ bytes: Substring.UTF8View) -> Substring.UTF8View {

@@ -1,15 +1,15 @@
-/// A name that callers or operators write or read, with the former name that goes on beside it.
+/// A name that callers or operators write or read, and its former name, which is still accepted and shown.
 ///
-/// The list below ends with the first minor version after the one that has the present names (docs/Upgrading.md).
-/// To end it, delete the list, and then what no longer compiles: from there on inputs take the present names only, and
-/// answers, metrics and commands show and read no others. Until then inputs take either name and refuse two values at
-/// once, and answers and metrics show both.
+/// The list below is deleted with the first minor version after the one that has the current names (docs/Upgrading.md).
+/// Delete the list then, and the code that no longer compiles. After that inputs take only the current names, and
+/// answers, metrics and commands show and read only them. Until then inputs take either name and refuse both at once,
+/// and answers and metrics show both.
 ///
-/// Some names go on without a present one beside them, and change on that day: `gateway.lanes`, the type of an event,
-/// with the former names in it, and `invalidations_held`, a reason (`FlowGate.State.blockReason`) and a pause
-/// (`EndedPauses.Kind`). docs/, the OpenAPI description and the dashboard follow. What stores keep and gateways tell
-/// each other is no name of this kind: `patience` in a stored plan, `held` in a stored tombstone and in a note to other
-/// gateways stay.
+/// These names have no current name yet, and change with the same version: `gateway.lanes`, the type of an event, with
+/// the former names in it, and `invalidations_held`, a reason (`FlowGate.State.blockReason`) and a pause
+/// (`EndedPauses.Kind`). Change docs/, the OpenAPI description and the dashboard as well. Names in stores, and in
+/// notices between gateways, are not changed: `patience` in a stored plan, and `held` in a stored tombstone and in a
+/// notice to other gateways.
 package struct FormerName: Sendable {
     /// The name that has taken its place.
     package let present: StaticString

@@ -2,7 +2,7 @@ import Synchronization
 
 /// A step that is done once, no matter how often it is requested, such as the shutdown of a backend.
 ///
-/// It is lock-free, and callers do not wait for the end of the step.
+/// It needs no lock, and callers do not wait for the end of the step.
 package final class OneTimeStep: Sendable {
     private let hasBegun = Atomic(false)
 

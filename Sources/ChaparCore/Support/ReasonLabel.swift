@@ -1,6 +1,6 @@
 extension String {
-    /// The text as the reason of an outcome, which becomes a metric label; nil when it does not look like a vendor's
-    /// code.
+    /// The text, if it can be the reason of an outcome, which becomes a metric's label; nil when it does not look like
+    /// a vendor's code.
     ///
     /// It must be 1 to 64 ASCII letters, digits, `_` and `-`: a vendor's free text must not make labels grow without
     /// bound.

@@ -1,10 +1,10 @@
 internal import Synchronization
 
-/// Paces a loop that works in rounds: a round begins after a span, or at a signal.
+/// The pace of a loop that works in rounds: a round begins after a duration, or at a signal.
 ///
-/// It belongs to one loop, which calls ``wait(atMost:_:)`` before each round. A round consumes the signals before it,
-/// whether or not it succeeds. So a signal during a round begins another one, and a failed round is not repeated for
-/// the signal that began it.
+/// It belongs to one loop, which calls ``wait(atMost:_:)`` before each round. A round uses up the signals that came
+/// before it, whether or not it succeeds. So a signal during a round begins another round, and a failed round is not
+/// repeated for the signal that began it.
 package final class RoundPace: Sendable {
     private let signal: AsyncSignal
     /// The last signal before the current round; a later one begins another round.

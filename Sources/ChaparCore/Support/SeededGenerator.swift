@@ -1,6 +1,6 @@
 /// Random numbers from a seed, the same in every run on every machine: SplitMix64 (Steele, Lea, Flood: OOPSLA 2014).
 ///
-/// For simulators and tests; unguessable numbers must come from the system.
+/// It is for simulators and tests; numbers that must not be guessed must come from the system.
 package struct SeededGenerator: RandomNumberGenerator, Sendable {
     private var state: UInt64
 

@@ -1,10 +1,10 @@
 import Synchronization
 
-/// The values of an open set that came before, such as undocumented error codes of a vendor, so that each is logged
-/// once.
+/// The values that have occurred before, such as undocumented error codes of a vendor, so that each value is logged
+/// only once.
 ///
-/// A backend owns one for each kind of value and adds every unknown one. It keeps at most ``limit``; after that no
-/// value counts as new, so that a peer cannot fill the memory or the log.
+/// A backend has one such set for each kind of value, and adds every unknown value. The set keeps at most ``limit``
+/// values; after that no value counts as new, so that a peer cannot fill the memory or the log.
 package final class SeenValues: Sendable {
     /// The most values that are kept.
     package static let limit = 100

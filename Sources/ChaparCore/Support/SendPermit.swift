@@ -2,11 +2,11 @@ internal import Synchronization
 
 /// Whether the calls of a send may still leave this process; transports ask right before they write a call.
 ///
-/// A process may be suspended between its last check of its claims and the write, for longer than the claims hold. By
-/// then another gateway has sent the same messages, and the late ones would not be marked as copies.
+/// A process may be suspended between its last check of its claims and the write, for longer than the claims are valid.
+/// By then another gateway may have sent the same messages, and the late copies would not be marked as copies.
 ///
-/// A long-lived task that a backend starts within a send, such as a watcher, inherits the permit, which allows
-/// everything after the send.
+/// A long-lived task that a backend starts within a send, such as a watcher, inherits the permit. After the send the
+/// permit allows every call.
 package final class SendPermit: Sendable {
     /// The permit of the task; without one, every call may be written.
     ///

@@ -1,8 +1,8 @@
 /// A hash that is the same in every process, unlike Swift's own: FNV-1a, of 64 bits.
 ///
-/// For values that are stored or compared with another process's: numbers of rows, fingerprints of settings, tags of
-/// pages. Equal hashes are no proof of equality, and a hash does not hide its input. Source: draft-eastlake-fnv, "The
-/// FNV Non-Cryptographic Hash Algorithm".
+/// Use it for values that are stored, or compared with a value of another process: numbers of rows, fingerprints of
+/// settings, tags of pages. Equal hashes do not prove that the inputs are equal, and a hash does not hide its input.
+/// Source: draft-eastlake-fnv, "The FNV Non-Cryptographic Hash Algorithm".
 package struct StableHash: Sendable, Hashable {
     /// The initial value of the algorithm.
     package static let start: UInt64 = 0xCBF2_9CE4_8422_2325

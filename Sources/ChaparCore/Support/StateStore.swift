@@ -4,7 +4,7 @@ public protocol StateStore: Sendable {
     func loadState(_ name: String) async throws(StoreError) -> [UInt8]?
     /// Stores a value under a name; nil removes it.
     func saveState(_ name: String, _ value: [UInt8]?) async throws(StoreError)
-    /// Runs `body` while no other process that shares the store runs one under the same name.
+    /// Runs `body` while no other process that shares the store runs a body under the same name.
     ///
     /// `body` must end on its own, well within a minute: a process that holds the name for longer counts as dead.
     ///
@@ -26,11 +26,13 @@ extension StateStore {
 }
 
 extension StateStore {
-    /// Returns the value stored under a name; makes and stores one, in one process only, where there is none.
+    /// Returns the value stored under a name.
+    ///
+    /// If there is none, makes and stores one; of several processes only one makes it.
     ///
     /// - Parameters:
     ///   - name: The name.
-    ///   - isUsable: Whether a stored value can be used; otherwise it is made anew.
+    ///   - isUsable: Whether a stored value can be used; otherwise a new value is made.
     ///   - make: Makes a value.
     /// - Returns: The value, the same to every process that shares the store.
     /// - Throws: When the store fails, or cannot tell who holds the name.
@@ -59,8 +61,8 @@ extension StateStore {
 public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// It takes no new work for now: the disk is nearly full or too much waits. Nothing was stored.
     case full(reason: String, retryAfter: Duration)
-    /// The store takes no new work of this caller for now: its share of the queue is full, while other callers have
-    /// room. Nothing was stored.
+    /// The store takes no new work from this caller for now: the caller's share of the queue is full, while other
+    /// callers have room. Nothing was stored.
     case shareFull(reason: String, retryAfter: Duration)
     /// The store has been closed, or was never opened.
     case closed
@@ -72,7 +74,7 @@ public enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case refused(String)
     /// A value in the store's file is damaged; the sentence names it.
     ///
-    /// Nothing was changed, a repeat fails in the same way, and undamaged rows can be read.
+    /// Nothing was changed, a repetition fails in the same way, and undamaged rows can be read.
     case damaged(String)
     /// The value is encrypted with a key that is not available; the sentence names it.
     case sealed(String)

@@ -2,18 +2,19 @@ public import Foundation
 
 /// A wall clock, a monotonic clock and the ability to wait, passed as a parameter so that tests control the time.
 ///
-/// `now` is for times of day: those shown to a platform or a person, and scheduled times of messages. `steady` is for
-/// spans: time to live, leases, pauses, retries. Waits go through `sleep(for:)`.
+/// `now` is for times of day: times that are shown to a platform or a person, and scheduled times of messages. `steady`
+/// is for durations: time to live, leases, pauses, retries. Use `sleep(for:)` to wait.
 public protocol TimeSource: Sendable {
     /// The time of day.
     ///
     /// It jumps when the machine's clock is set.
     var now: Date { get }
 
-    /// The time on a clock that setting the machine's clock does not change: what ``now`` would be without such steps.
+    /// The time on a clock that does not jump when the machine's clock is set: the value that ``now`` would have
+    /// without such jumps.
     ///
-    /// Compare it only with itself; ``wall(_:)`` and ``steady(_:)`` translate. It never goes back while the process
-    /// runs. By default it is ``now``, which is right for a clock that is never set.
+    /// Compare it only with other steady times; ``wall(_:)`` and ``steady(_:)`` convert between the clocks. It never
+    /// goes back while the process runs. By default it is ``now``, which is right for a clock that is never set.
     var steady: Date { get }
 
     /// Waits; throws `CancellationError` when the task is cancelled.
@@ -21,8 +22,8 @@ public protocol TimeSource: Sendable {
 
     /// Waits until a time of ``steady``; throws `CancellationError` when the task is cancelled.
     ///
-    /// By default it waits for the time left. A clock that a test moves implements it itself: otherwise a move between
-    /// reading the clock and waiting would make the wait longer.
+    /// By default it computes the time that is left and sleeps for it. A clock that a test sets must implement this
+    /// function itself: otherwise a step of the clock between the reading and the sleep would make the wait longer.
     func sleep(until steady: Date) async throws
 }
 

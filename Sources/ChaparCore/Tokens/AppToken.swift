@@ -19,7 +19,8 @@ package enum AppToken {
         }
     }
 
-    /// Does the same for a token as text, in the form that `validate` gives it; nil also for an empty one.
+    /// Does the same for a token as text, and returns it in the form that `validate` gives it; an empty text counts as
+    /// no token.
     ///
     /// Throws ``PushError/Code/badAnswer`` for a text that is no token.
     package static func fetch(

@@ -1,11 +1,12 @@
 /// A source of device tokens of one service, which returns the current token and checks the form of others.
 ///
-/// Deleting is a separate ability: ``TokenDeleting``. Apple's tokens cannot be deleted, so `ios-apns` lacks it.
+/// Deleting is a separate ability: ``TokenDeleting``. Apple's tokens cannot be deleted, so providers of `ios-apns` do
+/// not have it.
 public protocol TokenProvider: Sendable {
     /// The service whose tokens it gives.
     var service: TokenService { get }
 
-    /// Returns the current token; nil when there is none for now.
+    /// Returns the current token; nil when the app has none now.
     ///
     /// It must have a deadline of its own.
     func token() async throws(PushError) -> DeviceToken?

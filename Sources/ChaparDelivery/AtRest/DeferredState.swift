@@ -1,7 +1,7 @@
 package import ChaparCore
 internal import Synchronization
 
-/// A stand-in for the store's small values while backends are built, before the store is known.
+/// A stand-in for the store of small values while backends are made, before the store is open.
 ///
 /// Backends read their state when they send, which is after ``bind(_:)``.
 package final class DeferredState: StateStore, EncryptingState {

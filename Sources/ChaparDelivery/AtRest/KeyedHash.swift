@@ -2,10 +2,10 @@ internal import Crypto
 internal import Foundation
 internal import ChaparCore
 
-/// A hash that stands for a name in a log: a name always has the same hash within one store.
+/// A hash that is logged in the place of a name: within one store a name always has the same hash.
 ///
-/// HMAC-SHA-256 with a random key that the store creates once and keeps. With the store and a list of names, one can
-/// find out which name is meant; with the log alone one cannot.
+/// HMAC-SHA-256 with a random key that the store creates once and keeps. With the store and a list of names one can
+/// find the name of a hash; with the log alone one cannot.
 struct KeyedHash: Sendable {
     private static let name = "audit.hash-key"
     private let key: SymmetricKey

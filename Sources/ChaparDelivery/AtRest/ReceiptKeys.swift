@@ -23,30 +23,32 @@ package struct ReceiptID: Sendable, Hashable {
 
 /// The keys of the ids with which apps report that a message arrived or was opened.
 ///
-/// An id is 24 bytes in 32 characters: what it is about, and the first 12 bytes of an HMAC-SHA-256 over that and the
-/// app's name. So an id is checked without a look at the store, and cannot be guessed. The key of a code is derived
-/// from a root, a random value that the store keeps, and the number of the current 30 days: gateways on one store make
-/// and take the same ids, keys change without an exchange, and ids end after 60 to 90 days.
+/// An id is 24 bytes in 32 characters: the delivery or notification that it is about, and the first 12 bytes of an
+/// HMAC-SHA-256 over that and the app's name. So an id is checked without reading the store, and cannot be guessed. The
+/// key of a code is derived from a root, a random value that the store keeps, and the number of the current 30 days:
+/// gateways on one store make and accept the same ids, keys change without a message between gateways, and ids end
+/// after 60 to 90 days.
 ///
-/// ``replaceRoot(keepingOldFor:at:)`` makes another root, for when the old one may be known to others. Ids of the old
-/// one are taken until its end.
+/// ``replaceRoot(keepingOldFor:at:)`` makes another root, for a case in which others may know the old one. Ids of the
+/// old root are accepted until its end.
 package final class ReceiptKeys: Sendable {
     /// The name of the first root in the store; ``listName`` begins with it.
     package static let name = "receipts.key"
     /// The name of the list of roots, which a store has once a root was replaced: the newest first.
     ///
-    /// It takes the place of the value of ``name``. Programs from before use that one on.
+    /// It replaces the value of ``name``, which older programs go on using.
     package static let listName = "receipts.keys"
     /// The age at which the roots are read again, in seconds: another gateway may have replaced them.
     package static let readInterval: TimeInterval = 30
-    /// The time between the exchange and the first id with the new root, in seconds: until then all gateways have read
-    /// it, also one whose clock is ahead by less than that.
+    /// The time between the replacement of a root and the first id with the new root, in seconds.
+    ///
+    /// By then all gateways have read the new root, also a gateway whose clock is ahead by less than this time.
     package static let lead: TimeInterval = 300
     /// The most roots whose ids are taken, the newest included: a forged id is compared with the codes of each.
     package static let maximumRoots = 5
-    /// The longest time for which ids of an old root are taken, in seconds.
+    /// The longest time for which ids of an old root are accepted, in seconds.
     ///
-    /// No id is good for longer: its key is used for one ``span``, and taken for ``older`` ones after that.
+    /// No id is valid for longer: its key is used for one ``span``, and accepted for ``older`` further spans.
     package static let longestKept = 90 * 86_400
     /// The time for which one key makes ids, in seconds: 30 days.
     package static let span: TimeInterval = 30 * 86_400
@@ -76,7 +78,7 @@ package final class ReceiptKeys: Sendable {
     /// Makes the keys of a store; the root is read, or made, when it is first needed.
     package init(_ state: any StateStore) { self.state = state }
 
-    /// Returns the maker of the ids of an app's messages now.
+    /// Returns the stamp that makes the ids of an app's messages now.
     ///
     /// - Parameters:
     ///   - app: The app.
@@ -185,10 +187,10 @@ package final class ReceiptKeys: Sendable {
     /// Old roots that cannot be read, because their key of `store.encryption` is lost or they are damaged, end at once.
     ///
     /// - Parameters:
-    ///   - seconds: For how long ids of the other roots are taken, at most ``longestKept``. With 0 they end now, as do
-    ///     the ids of messages that are on their way; other gateways notice within ``readInterval``.
+    ///   - seconds: For how long ids of the other roots are accepted, at most ``longestKept``. With 0 they end now,
+    ///     also the ids of messages that are on their way; other gateways notice it within ``readInterval``.
     ///   - now: The wall-clock time.
-    /// - Returns: The exchange; nil when ``maximumRoots`` would be exceeded: nothing was changed.
+    /// - Returns: The replacement; nil when ``maximumRoots`` would be exceeded: then nothing was changed.
     /// - Throws: When the store fails, or cannot tell which other gateway replaces the root.
     package func replaceRoot(
         keepingOldFor seconds: Int,

@@ -7,7 +7,8 @@ package import ChaparQueue
 /// A store of small values, the credentials of backends, that keeps them encrypted in another store.
 ///
 /// An encrypted value is stored under its name with ``prefix``; a value from before encryption, or without a key, under
-/// its plain name. A value whose key is missing is never removed: its replacement moves it to ``asidePrefix``.
+/// its plain name. A value whose key is missing is never removed: when a new value replaces it, it is moved to
+/// ``asidePrefix``.
 public actor SealedState: StateStore, EncryptingState {
     /// The prefix of the names of encrypted values.
     public static let prefix = "sealed/"
@@ -30,8 +31,8 @@ public actor SealedState: StateStore, EncryptingState {
         self.keys = keys
     }
 
-    /// Makes one in front of a gateway's store and brings its values to the current key; logs those that cannot be
-    /// read.
+    /// Makes a sealed state in front of a gateway's store, and encrypts the store's values with the current key; logs
+    /// the values that cannot be read.
     ///
     /// - Throws: When the store fails, or has keys to use and no ``StoreAbilities/traces`` to find its values by.
     package static func prepared(
@@ -98,13 +99,12 @@ public actor SealedState: StateStore, EncryptingState {
         try await store.exclusively(name, body)
     }
 
-    /// Brings values to the current key at the start: encrypts plain ones, and encrypts the keys of the others with
-    /// this key.
+    /// Encrypts values with the current key at the start: plain values themselves, and of encrypted values the key.
     ///
     /// - Parameters:
-    ///   - names: Names of stored values; those that are no secrets are ignored.
+    ///   - names: Names of stored values; names of values that are no secrets are ignored.
     ///   - logger: Logs the values that were encrypted.
-    /// - Returns: The values that cannot be read, with the reason, a sentence each.
+    /// - Returns: For each value that cannot be read, a sentence with its name and the reason.
     /// - Throws: When the store fails.
     public func prepare(names: [String], logger: Logger) async throws(StoreError) -> [String] {
         var sentences: [String] = []

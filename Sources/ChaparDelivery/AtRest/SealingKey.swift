@@ -11,7 +11,7 @@ public struct SealingKey: Sendable {
 
     /// Returns why a text is no key; nil when it is one.
     ///
-    /// The reason contains nothing of the text.
+    /// The reason does not quote the text.
     public static func problem(with text: Secret) -> String? {
         bytes(of: text) == nil ? "is not 32 bytes in base64 (or 64 hexadecimal digits)" : nil
     }

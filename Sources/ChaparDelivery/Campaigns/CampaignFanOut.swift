@@ -6,10 +6,11 @@ internal import Synchronization
 
 /// Turns campaigns into deliveries, a window of the audience at a time.
 ///
-/// The gateway runs one. Each window is one commit (``ChaparQueue/CampaignWrite``), made only over the version of the
-/// campaign that it was read for. So gateways on one store share the windows, and after a crash the window that was not
-/// committed is made again: no device is left out, and none comes twice. No more than ``mostWaiting`` deliveries of a
-/// campaign wait at a time; so the queue stays short, a pause holds soon, and memory does not grow with the audience.
+/// Each gateway runs one fan-out. Each window is one commit (``ChaparQueue/CampaignWrite``), which succeeds only if the
+/// campaign still has the version that the window was read for. So gateways on one store share the windows. After a
+/// crash a window that was not committed is made again: no device is left out, and none gets two deliveries. At most
+/// ``mostWaiting`` deliveries of a campaign wait at a time. So the queue stays short, a pause takes effect soon, and
+/// memory does not grow with the audience.
 package final class CampaignFanOut: Sendable {
     /// The most deliveries of a campaign that wait for their backends.
     package static let mostWaiting = 10_000
@@ -195,10 +196,10 @@ package final class CampaignFanOut: Sendable {
         }
     }
 
-    /// Returns the load of a campaign.
+    /// Returns the load of a campaign: how many of its deliveries wait.
     ///
-    /// A store reads the rows of all that waits to count it. So while windows are made one after the other it is not
-    /// counted again before ``bound`` may be reached.
+    /// To count, a store reads the rows of all waiting deliveries. So while windows are made one after the other, the
+    /// load is not counted again before ``bound`` may be reached.
     private func load(of campaign: Campaign, at now: Date) async throws(StoreError) -> CampaignLoad {
         if let known = memory.withLock({ $0.loads[campaign.id] }), campaign.isFanningOut,
             now.timeIntervalSince(known.at) < Self.loadTime

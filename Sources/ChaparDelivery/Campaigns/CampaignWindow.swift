@@ -21,8 +21,8 @@ struct CampaignWindow {
 
     /// Reads the window of a campaign that begins after its cursor, with at most `most` devices.
     ///
-    /// With waves, a device is in the windows of one pass only, and counts there, whether it is skipped or not: what
-    /// becomes of it after its wave, such as a token that the platform refuses, counts no second time.
+    /// With waves, a device is in the windows of one pass only, and is counted in that pass, whether it is skipped or
+    /// not. A later change, such as a token that the platform refuses after the wave, does not count it a second time.
     init(
         of campaign: Campaign,
         through bound: Int64,
@@ -69,10 +69,12 @@ struct CampaignWindow {
         var enqueued = 0
     }
 
-    /// Makes the notifications of the window, each device with its plan; one without any counts as skipped, and so does
-    /// one that is reached only by the backends in `refusing`, which would refuse the message.
+    /// Makes the notifications of the window, which have a plan for each device.
     ///
-    /// - Throws: The route's or the backend's name that the configuration no longer has.
+    /// A device without a plan counts as skipped, and so does a device that is reached only by the backends in
+    /// `refusing`, which would refuse the message.
+    ///
+    /// - Throws: The name of a route or a backend that the configuration no longer has.
     mutating func parts(
         of campaign: Campaign,
         _ notification: PushNotification,

@@ -45,10 +45,10 @@ package final class Dispatcher: WorkerObserver, Sendable {
     /// Makes a dispatcher; nothing happens before ``run(_:beforeClosing:)``.
     ///
     /// `devices` is the registry, without which no delivery to a device finds its tokens; `operations` is the outbox;
-    /// `campaigns` knows the campaigns that run; `receipts` makes the ids of receipts; `nodes` connects to other
-    /// gateways on the same store; `quotas` has the quotas that they share; `clock` is the gateway's translator between
-    /// the sides of `time`; `outbox` gives the time for outbox entries of a device that loses a token; `tracing` sends
-    /// spans; `decode` turns stored content back into a notification.
+    /// `campaigns` has the campaigns that run; `receipts` makes the ids of receipts; `nodes` connects to other gateways
+    /// on the same store; `quotas` has the quotas that the gateways share; `clock` converts between the gateway's
+    /// steady and wall clocks; `outbox` gives the time for outbox entries of a device that loses a token; `tracing`
+    /// sends spans; `decode` turns stored content back into a notification.
     package init(
         store: any NotificationStore,
         devices: (any DeviceStore)? = nil,
@@ -125,7 +125,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
         return result
     }
 
-    /// Works until ``stop()`` or cancellation, then drains: open sends get `queue.drain` to end.
+    /// Works until ``stop()`` or cancellation, then drains: messages with a platform get the time `queue.drain` for
+    /// their answers.
     ///
     /// After the stop a backend is shut down once its own sends have ended and `beforeClosing` has returned, since
     /// other work may use the backends until then.
@@ -325,8 +326,8 @@ package final class Dispatcher: WorkerObserver, Sendable {
 
     // MARK: Flow control
 
-    /// Returns the flow of a backend: the previous worker's when the backend is the same, else the one stored before a
-    /// restart.
+    /// Returns the flow control of a backend: that of the previous worker when the backend is the same, else the one
+    /// that was stored before a restart.
     private func flow(of configured: BackendRegistry.ConfiguredBackend, _ settings: DeliveryWorker.Settings) async
         -> FlowControl
     {

@@ -18,10 +18,11 @@ final class EscalationLimits: Sendable {
     /// The name of a backend's count in the store.
     static func key(of backend: String) -> String { "escalations/" + backend }
 
-    /// Counts messages as far as their limits allow, in order.
+    /// Counts messages in order, each only if its limit allows it.
     ///
     /// - Parameters:
-    ///   - limits: The limit of each message; nil for none. A message is counted while fewer than its limit are.
+    ///   - limits: The limit of each message; nil for none. A message is counted if fewer messages than its limit were
+    ///     counted so far.
     ///   - backend: The backend that takes over.
     ///   - now: The time of day.
     ///   - store: The store of the counts.

@@ -18,8 +18,8 @@ extension GatewaySnapshot {
         )
     }
 
-    /// Returns the shortest time after which some delivery leaves the backend's worker while that is stopped; nil when
-    /// none does.
+    /// Returns the shortest time after which a delivery goes to another backend while this backend's worker is stopped;
+    /// nil when no delivery does.
     private func fallbackAfter(of name: String) -> Duration? {
         var shortest = configuration.queue.fallbackAfter
         for route in configuration.routes {

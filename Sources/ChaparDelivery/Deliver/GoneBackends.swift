@@ -7,8 +7,8 @@ internal import Synchronization
 
 /// The deliveries that wait for backends that are no longer configured.
 ///
-/// A delivery whose plan has a later configured step goes on to that; the others wait until their time to live ends,
-/// the backend is configured again, or an operator moves them to another backend or drops them.
+/// A delivery whose plan has a later configured step goes on to that step. The other deliveries wait until their time
+/// to live ends, the backend is configured again, or an operator moves them to another backend or drops them.
 package final class GoneBackends: Sendable {
     /// The reason why nothing was moved or dropped.
     package enum Failure: Error, Sendable, Hashable {
@@ -117,7 +117,7 @@ package final class GoneBackends: Sendable {
         if dropped != before { try? await save(dropped) }  // If it fails, the next start repeats it.
     }
 
-    /// Goes once through the due deliveries, and passes them on or ends them as their plans say.
+    /// Goes once through the due deliveries, and moves them to their next step or ends them, as their plans say.
     ///
     /// The others stay unchanged, and a backend that is configured again gets them at once.
     func work() async {
@@ -249,9 +249,9 @@ package final class GoneBackends: Sendable {
         return depths.filter { snapshot.isGone($0.key) && ($0.value.waiting > 0 || $0.value.claimed > 0) }
     }
 
-    /// Moves everything that waits for a backend, now or for a later retry, to another one.
+    /// Moves all deliveries that wait for a backend, now or for a later retry, to another backend.
     ///
-    /// With `isDryRun` it only checks that it can.
+    /// With `isDryRun` it only checks whether it can do so.
     ///
     /// - Returns: The number of deliveries that were moved, or would be.
     package func move(_ name: String, to other: String, isDryRun: Bool = false) async throws(Failure) -> Int {
@@ -288,7 +288,7 @@ package final class GoneBackends: Sendable {
         throw .busy
     }
 
-    /// Fails everything that waits for a backend: due deliveries now, the others when they are due.
+    /// Fails all deliveries that wait for a backend: due deliveries now, the others when they are due.
     ///
     /// With `isDryRun` it only counts them.
     ///
@@ -331,7 +331,8 @@ package final class GoneBackends: Sendable {
 
     // MARK: Apps
 
-    /// Saves which app each backend belongs to: a delivery to a token does not say so once the backend is gone.
+    /// Saves which app each backend belongs to, since a delivery to a token does not tell the app once the backend is
+    /// gone.
     ///
     /// Nothing is written as long as there was never an app other than the default one.
     private func noteApps(_ snapshot: GatewaySnapshot) async {

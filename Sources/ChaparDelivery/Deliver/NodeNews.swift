@@ -4,7 +4,7 @@ internal import ChaparQueue
 
 /// The news about backends that gateways on one store send each other.
 ///
-/// Times are on the store's steady clock, which they share too.
+/// Times are on the store's steady clock, which the gateways share too.
 enum NodeNews: Sendable, Equatable {
     /// A platform asked for a pause; `identity` identifies the backend under any name.
     case paused(backend: String, identity: String, until: Date, reason: String)

@@ -5,8 +5,8 @@ internal import ChaparCore
 internal import ChaparQueue
 internal import Synchronization
 
-/// The periodic work that ends expired waiting deliveries and purges what is older than the retention, a little at a
-/// time.
+/// The periodic work that ends expired waiting deliveries and removes rows that are older than the retention, a few at
+/// a time.
 ///
 /// ``Dispatcher`` runs it beside the workers. Each step is a short commit, so that accepting and delivering never wait
 /// long for it.

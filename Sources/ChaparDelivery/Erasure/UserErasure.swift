@@ -8,8 +8,9 @@ package import ChaparQueue
 /// The user may stay active: what is registered or accepted after the devices were removed is kept
 /// (``ChaparQueue/UserTraces/end``).
 ///
-/// Each call has its own record until it is done: ``UserErasures`` continues it where it stopped, although the devices
-/// that led to the rest are gone by then. A later call does not change the record.
+/// Each call has its own record until it is done. With it ``UserErasures`` continues the call where it stopped,
+/// although the user's devices, by which the other data are found, are gone by then. A later call does not change the
+/// record.
 package struct UserErasure: Sendable {
     /// The counts of one call.
     package struct Report: Sendable {
@@ -54,9 +55,9 @@ package struct UserErasure: Sendable {
     private static let prefix = "erasures/"
     /// The prefix of the names of records that an earlier version wrote; the hash follows.
     private static let earlierPrefix = "erasing/"
-    /// The number of devices in one read: more than a user has, so that one read finds all.
+    /// The number of devices in one read: more than any user has, so that one read finds all of them.
     ///
-    /// Devices that are registered meanwhile stay.
+    /// Devices that are registered during the erasure are kept.
     private static let devicesAtOnce = 1_000
 
     let store: any TraceStore
@@ -85,8 +86,8 @@ package struct UserErasure: Sendable {
 
     /// Removes a user's devices and puts a call on record, for ``run(_:_:progress:)``; returns the counts so far.
     ///
-    /// The record is written before the first device is removed. Nothing is taken from earlier calls: their devices may
-    /// belong to another user by now.
+    /// The record is written before the first device is removed. It does not include devices of earlier calls, since
+    /// these may belong to another user by now.
     func begin(_ user: String, hash: String) async throws(StoreError) -> Report {
         var call = Call(name: "\(Self.prefix)\(hash)/\(MessageID.random())", traces: UserTraces(user: user))
         var report = Report()
@@ -167,10 +168,11 @@ package struct UserErasure: Sendable {
         }
     }
 
-    /// Redacts the user in events before the end of the traces; returns whether platforms have received the removals.
+    /// Removes the user from events before the end of the traces; returns whether platforms have received the removals
+    /// of the devices.
     ///
-    /// If they have, the events about that are redacted as well. A device that was registered again meanwhile belongs
-    /// to its new user: its later events stay.
+    /// If they have, the events about these removals are redacted as well. A device that was registered again in the
+    /// meantime belongs to its new user, so its later events are kept.
     private func redactEvents(of call: Call, _ report: inout Report) async throws(StoreError) -> Bool {
         let isTold = try await countPending(of: call, &report) == 0
         var redaction = EventRedaction(call.traces, apps)
@@ -326,9 +328,9 @@ struct EventRedaction: Sendable {
         return Self.name(object["device"]).map(removedDevices.contains) ?? false
     }
 
-    /// Whether an event is a backend's notice about the user or one of the devices, anywhere in its detail.
+    /// Whether an event is a backend's notice that has the user or one of the devices anywhere in its detail.
     ///
-    /// Backends and their platforms use the names that these have within their app.
+    /// Backends and their platforms use the ids of users and devices without the app's name.
     private func isNotice(_ object: JSONObject, of devices: Set<ExactText>, _ user: ExactText?) -> Bool {
         guard object["type"] == "backend.notice", let backend = object["backend"]?.stringValue,
             !foreign.contains(backend)
@@ -348,8 +350,9 @@ struct EventRedaction: Sendable {
         return [object["device"], object["detail"]].contains { $0.map(mentions) ?? false }
     }
 
-    /// Whether an event is about something from before the end of the traces: a delivery that was being sent then ends
-    /// later.
+    /// Whether an event is about a delivery from before the end of the traces.
+    ///
+    /// Such an event may be later than the end, since a delivery that was being sent at the end ends later.
     private func isOlder(_ number: Int64, _ object: JSONObject) -> Bool {
         guard let end = traces.end, number > end.event else { return true }
         guard let id = object["notification"]?.stringValue.flatMap({ NotificationID($0) }) else { return false }

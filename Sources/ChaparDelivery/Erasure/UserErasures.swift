@@ -6,9 +6,9 @@ internal import Synchronization
 
 /// The erasures of users in one gateway: a call begins one, the gateway finishes it.
 ///
-/// A delivery that is being sent cannot be erased before it ends, a store may fail or be too large for one call, and
-/// the calls that send removals to platforms leave events. The rest is tried again every half minute, also after a
-/// restart.
+/// A call cannot always finish the work: a delivery that is being sent cannot be erased before it ends, a store may
+/// fail or be too large, and sending the removals to platforms makes new events. The remaining work is tried again
+/// every half minute, also after a restart.
 package final class UserErasures: Sendable {
     /// The longest time that a call waits for the search through the store, including its turn.
     package static let longestSearch = Duration.seconds(10)
@@ -24,7 +24,7 @@ package final class UserErasures: Sendable {
     private let ended = AsyncSignal()
     /// The turns by hash: one call at a time puts itself on record.
     private let begins = Turns()
-    /// The turns by hash: one search at a time changes the records.
+    /// The turns by the users' hashes: one search at a time changes the records.
     ///
     /// A task with a turn here may wait for one of ``begins``, never the reverse.
     private let searches = Turns()
@@ -32,8 +32,8 @@ package final class UserErasures: Sendable {
     /// Makes an empty one.
     package init() {}
 
-    /// Erases a user; returns the hash that stands for the user in logs, and the counts of the work within
-    /// ``longestSearch``.
+    /// Erases a user; returns the hash that logs have in the place of the user, and the counts of the work that was
+    /// done within ``longestSearch``.
     ///
     /// The report is nil when ``mostOnRecord`` calls are on record; nothing was done then.
     package func erase(
@@ -208,7 +208,7 @@ private final class Turns: Sendable {
     private let taken = Mutex<Set<String>>([])
     private let freed = AsyncSignal()
 
-    /// Runs `body` while no other task runs one under the same name.
+    /// Runs `body` while no other task runs a body under the same name.
     ///
     /// - Throws: The error of `body`, and `StoreError.closed` when the task is cancelled while it waits.
     func alone<Value>(

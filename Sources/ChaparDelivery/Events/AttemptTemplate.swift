@@ -6,7 +6,7 @@ internal import ChaparQueue
 /// A writer of the attempts and events of deliveries that one backend's platform accepted.
 ///
 /// The result equals that of ``EventJSON`` byte for byte. The shared parts are cut from two samples that `EventJSON`
-/// wrote. Made once for a worker; unusual deliveries are left to `EventJSON`.
+/// wrote. It is made once for a worker; for unusual deliveries `EventJSON` is used.
 package struct AttemptTemplate {
     /// The placeholder for the platform's id or a token in a sample: it needs no escape and occurs in no name.
     private static let placeholder = "\u{7F}\u{7F}\u{7F}"

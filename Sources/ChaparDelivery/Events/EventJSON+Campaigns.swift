@@ -31,7 +31,7 @@ extension EventJSON {
         return writer.bytes
     }
 
-    /// Writes the members about a campaign's progress, in events and in answers.
+    /// Writes the fields about a campaign's progress, in events and in answers.
     ///
     /// The numbers are those of one commit: `matched` is always the sum of `reached` and of `skipped`.
     package static func write(_ campaign: Campaign, to writer: inout JSONWriter) {

@@ -3,10 +3,11 @@ package import ChaparQueue
 package import Foundation
 
 extension EventJSON {
-    /// Returns the event of a bad end that a person has handled, or brought back: `delivery.acknowledged` and
+    /// Returns the event of a dead letter that a person has acknowledged or brought back: `delivery.acknowledged` or
     /// `delivery.brought_back`.
     ///
-    /// `caller` in it is the sender, whose key may see the event; `by` is the key that was used.
+    /// In the event `caller` is the sender of the message, whose key may see the event; `by` is the key that was used
+    /// for the request.
     package static func handled(
         _ found: FoundDelivery,
         isAcknowledged: Bool,

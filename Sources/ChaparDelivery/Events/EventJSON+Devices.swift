@@ -7,7 +7,7 @@ package import ChaparQueue
 extension EventJSON {
     /// Returns the event of a token that a platform called dead.
     ///
-    /// `device` is its id in the registry, if the delivery went to a device.
+    /// `device` is the id of the device in the registry, if the delivery went to a device.
     package static func tokenInvalidated(
         _ refusal: TokenRefusal,
         device: String?,

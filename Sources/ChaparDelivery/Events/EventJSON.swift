@@ -84,8 +84,8 @@ package enum EventJSON {
 
     /// Returns the entry of an attempt in a delivery's attempt log.
     ///
-    /// `service` is that of the token which the worker chose for a device. `steady` is the same moment on the monotonic
-    /// clock, for attempts that are followed by another; the fallback delay counts from the first.
+    /// `service` is the service of the token that the worker chose for a device. `steady` is the same moment on the
+    /// monotonic clock, for attempts that are followed by another; the fallback delay counts from the first.
     static func attempt(
         _ outcome: DeliveryOutcome,
         backend: String,
@@ -136,7 +136,7 @@ package enum EventJSON {
         RFC3339.write(time, to: &writer)
     }
 
-    /// Writes the sender of the notification, and what the sender gets back of its record.
+    /// Writes the sender of the notification, and the fields of its record that the sender gets back.
     ///
     /// Only that API key and administrators may see the event (``EventView``).
     static func sender(_ caller: String, _ record: NotificationRecord?, to writer: inout JSONWriter) {

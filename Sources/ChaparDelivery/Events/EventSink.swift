@@ -5,8 +5,8 @@ package import ChaparQueue
 
 /// The path of backends' notices to the event stream, which writes them in groups.
 ///
-/// Backends are built before the store is open, so the sink is made first. It never makes a backend wait: notices
-/// beyond the 1,000 that wait are dropped and counted.
+/// Backends are made before the store is open, so the sink is made before them. A backend never waits for it: when
+/// 1,000 notices wait, further notices are dropped and counted.
 public final class EventSink: Sendable {
     /// The most notices that wait to be written.
     static let capacity = 1_000

@@ -1,7 +1,7 @@
 /// The histograms of a backend's deliveries: how long they waited, and how long it took until the platform answered.
 ///
-/// A worker gets it once (``DispatchObserver/times(of:)``) and observes groups of deliveries: each costs a search among
-/// the buckets and two additions.
+/// A worker gets it once (``DispatchObserver/times(of:)``) and records groups of deliveries: a group costs a search
+/// among the buckets and two additions.
 package struct DeliveryTimes: Sendable {
     /// The histograms of one priority.
     private struct Pair: Sendable {

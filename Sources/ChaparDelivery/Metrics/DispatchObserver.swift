@@ -1,8 +1,9 @@
 package import ChaparCore
 
-/// The receiver of the dispatcher's reports for metrics; the one of tests counts nothing.
+/// The receiver of the dispatcher's reports for metrics; the receiver in tests counts nothing.
 ///
-/// Called from event loops with groups of deliveries, so it must return at once. Labels are of bounded variety.
+/// Called from event loops with groups of deliveries, so it must return at once. Labels have a bounded number of
+/// values.
 package protocol DispatchObserver: Sendable {
     /// Counts attempts that ended alike.
     func attempted(backend: String, app: AppName, kind: BackendKind, outcome: String, reason: String, count: Int)

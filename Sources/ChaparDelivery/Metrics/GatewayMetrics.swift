@@ -16,8 +16,8 @@ package struct AcceptanceLabels: Hashable, Sendable {
 
 /// The metrics that the gateway counts, under the names and labels that its users alert on.
 ///
-/// Handles are kept, so that counting costs a lookup and an addition. Labels are of bounded variety: names of backends,
-/// routes and reasons, never a token, a user or an id.
+/// Handles are kept, so that counting costs a lookup and an addition. Labels have a bounded number of values: names of
+/// backends, routes and reasons, never a token, a user or an id.
 public final class GatewayMetrics: Sendable {
     private struct Request: Hashable {
         let route: String

@@ -40,7 +40,7 @@ final class GaugeCell: MeterHandler, RecorderHandler, Sendable {
 
 /// A time series of a histogram.
 ///
-/// Each value takes a lock and a short search: cheap enough for one per answer of a platform.
+/// Recording a value takes a lock and a short search, which is fast enough for each answer of a platform.
 final class HistogramCell: TimerHandler, RecorderHandler, Sendable {
     struct Contents {
         /// The number of values in each bucket; the last one has those above all bounds.

@@ -4,14 +4,15 @@ internal import Synchronization
 /// The registry of every metric of the process, which writes them for Prometheus.
 ///
 /// It is also a backend of swift-metrics: once an instance is bootstrapped, metrics of libraries appear in `/metrics`
-/// too. A family has at most ``maximumSeries`` series; values of further ones go into one series whose labels all read
-/// `other`, so that a platform with endless reasons for refusals cannot fill the memory.
+/// too. A family has at most ``maximumSeries`` series; values of further series go into one series whose labels all
+/// read `other`, so that a platform with ever new reasons for refusals cannot fill the memory.
 public final class MetricsRegistry: MetricsFactory, Sendable {
     /// The most series of one name.
     public static let maximumSeries = 1000
     /// The most series that libraries make through swift-metrics, for all names together.
     ///
-    /// Beyond it an existing name gets one more series, whose labels all read `other`, and a new name is not shown.
+    /// Beyond this number an existing name gets one more series, whose labels all read `other`, and a new name is not
+    /// shown.
     public static let maximumLibrarySeries = 2000
     /// The buckets of a histogram without its own: 5 ms to 10 s.
     public static let defaultBuckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
@@ -184,8 +185,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
 
     /// Makes this registry the backend of swift-metrics: metrics that libraries make from now on appear in `/metrics`.
     ///
-    /// For the program itself, once in its life and before anything is counted; swift-metrics ends the process at a
-    /// second call.
+    /// The program calls it once, before anything is counted; at a second call swift-metrics ends the process.
     public func bootstrap() { MetricsSystem.bootstrap(self) }
 
     /// Makes a counter; `_total` is added to its name.

@@ -24,7 +24,7 @@ package struct PrometheusText {
 
     /// Begins a family, whose head is written with its first series.
     ///
-    /// Its series must follow, and no family of the same name may.
+    /// Its series must follow, and no other family may have the same name.
     mutating func family(_ name: String, _ kind: Kind, _ help: String) {
         head = help.isEmpty ? [] : ["# HELP \(name) \(Self.escape(help, quotes: false))"]
         head.append("# TYPE \(name) \(kind.rawValue)")

@@ -6,9 +6,10 @@ internal import Synchronization
 
 /// Writes the counts of each minute to the store, for charts that outlive a restart.
 ///
-/// Once a minute it takes the differences of totals that are counted anyway, so a delivery costs nothing more. All rows
-/// of a minute are one call of the store, which shares a commit with other calls where there are any. A minute that
-/// could not be written goes with the next one; a killed process leaves out those that it had not written.
+/// Once a minute it computes the differences of totals that are counted for the metrics, so a delivery costs nothing
+/// more. All rows of a minute are written by one call of the store, which shares a commit with other calls where there
+/// are any. A minute that could not be written is written with the next one; minutes that a killed process had not
+/// written are lost.
 package final class SeriesRecorder: Sendable {
     /// The hours for which minutes are kept.
     package static let hoursOfMinutes: Int64 = 48
@@ -134,8 +135,8 @@ package final class SeriesRecorder: Sendable {
         }
     }
 
-    /// Returns the ages of the deliveries that are overdue the longest, in seconds, of backends and of all; empty while
-    /// the store fails.
+    /// Returns the age in seconds of the delivery that is overdue the longest, for each backend and for the whole
+    /// gateway; an empty map while the store fails.
     private func ages() async -> [String: Int64] {
         guard let depths = try? await store.depths() else { return [:] }
         let now = time.steady

@@ -2,9 +2,11 @@ internal import ChaparCore
 package import ChaparQueue
 internal import Synchronization
 
-/// Arrivals and expiries by backend, which counts over time need beside the metrics, and how far minutes are stored.
+/// The numbers of arrivals and expiries of each backend, which charts need beside the metrics, and the last stored
+/// minute.
 ///
-/// Callers count groups that are rare beside acceptances: reports, and deliveries whose time to live ended.
+/// Callers count groups of reports, and of deliveries whose time to live ended. Both are rare compared with
+/// acceptances.
 package final class SeriesTotals: Sendable {
     private struct State {
         var arrived: [String: Int64] = [:]
@@ -56,8 +58,8 @@ package final class SeriesTotals: Sendable {
 extension GatewayMetrics {
     /// Returns the totals since the start, of the whole gateway and of each backend, from the metrics.
     ///
-    /// A backend's refusals are those that no other attempt and no other backend follows. They are compared for each
-    /// reason, since a skipped backend counts a change of backends without an attempt.
+    /// A backend's refusals are those that are followed by no other attempt and no other backend. They are compared for
+    /// each reason, since a skipped backend counts a change of backends without an attempt.
     func seriesTotals() -> [String: SeriesCounts] {
         struct Reason: Hashable { let backend: String, text: String }
         var totals: [String: SeriesCounts] = [:]
@@ -95,8 +97,8 @@ extension GatewayMetrics {
         return totals
     }
 
-    /// Returns the counts after the last stored minute, of the whole gateway and of each backend, and the minute from
-    /// which they are; nil before the first one is stored.
+    /// Returns the counts since the last stored minute, of the whole gateway and of each backend, and the minute with
+    /// which they begin; nil before the first minute is stored.
     package func unstoredSeries() -> (from: Int64?, counts: [String: SeriesCounts]) {
         let stored = series.stored
         let counts = seriesTotals().map { name, totals in

@@ -3,11 +3,11 @@ internal import Logging
 internal import ChaparCore
 internal import ChaparQueue
 
-/// The registration of every device at backends that are new or have a new registration: page by page, in the
-/// background.
+/// The registration of every device at backends that are new, or whose rules of registration have changed: page by
+/// page, in the background.
 ///
-/// Its progress is kept across restarts. A backend that leaves the configuration is forgotten, so that all devices are
-/// registered again when it returns.
+/// Its progress is kept across restarts. The progress of a backend that is removed from the configuration is deleted,
+/// so that all devices are registered again when the backend returns.
 actor Backfill {
     /// The progress of one backend's backfill.
     private struct Progress {
@@ -51,8 +51,8 @@ actor Backfill {
 
     /// Marks a backend as lacking devices: it gets all of them after the next start or reload.
     ///
-    /// For a backend whose credentials were refused: registrations in the meantime are lost, and correcting the
-    /// credentials needs a reload.
+    /// Call it for a backend whose credentials were refused: registrations are lost until the credentials are
+    /// corrected, which needs a reload.
     func markIncomplete(_ backend: String) async {
         guard await load(), let own = progress?[backend], !own.isIncomplete else { return }
         progress?[backend]?.isIncomplete = true

@@ -21,9 +21,9 @@ struct OutboxCall: Sendable {
     let priority: [TokenService]
     let time: any TimeSource
 
-    /// Carries out an operation on a device in its current state; nil when it is gone.
+    /// Carries out an operation on a device in its current state; `device` is nil when the device no longer exists.
     ///
-    /// - Throws: The platform's refusal; `PushError.Code.unavailable` when it did not answer in time.
+    /// - Throws: The platform's refusal; `PushError.Code.unavailable` when the platform did not answer in time.
     func perform(_ claim: ClaimedEntry, _ device: Device?) async throws(PushError) -> Answer {
         do {
             return try await Deadline.run(Self.deadline, time: time) { try await call(claim, device) }

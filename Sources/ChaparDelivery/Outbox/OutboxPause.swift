@@ -67,9 +67,9 @@ struct OutboxPause: Sendable {
         return true
     }
 
-    /// Ends the pause unless the platform asked for it; later pauses start from the shortest.
+    /// Ends the pause unless the platform asked for it; the next pause is as short as the first one again.
     ///
-    /// - Returns: Whether a pause ended, and the end of the one that stays; nil when none does.
+    /// - Returns: Whether a pause ended, and the end of a pause that goes on; nil when none does.
     mutating func endOwn(at now: Date) -> (hasEnded: Bool, kept: Date?) {
         (failures, blocks) = (0, 0)
         guard let former = until, former > now else { return (false, nil) }
@@ -81,8 +81,8 @@ struct OutboxPause: Sendable {
 
 /// The ``OutboxPause`` of a backend, which outlives its workers.
 ///
-/// A reload that leaves the backend unchanged passes it to the new worker, so that a pause that the platform asked for
-/// stays. The previous worker, which may have calls under way, shares it.
+/// After a reload that does not change the backend the new worker gets it, so that a pause that the platform asked for
+/// stays in force. The previous worker, which may have calls under way, shares it.
 final class OutboxFlow: Sendable {
     /// The identity of the backend: a different one under the same name starts without this pause.
     let identity: String

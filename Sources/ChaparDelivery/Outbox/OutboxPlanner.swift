@@ -7,8 +7,8 @@ internal import Synchronization
 
 /// The planner of the outbox, which turns changes of devices into entries, as the plugins of the backends decide.
 ///
-/// Works outside of every transaction and on its own thread, so that a slow plugin delays only the planning. A change
-/// and its entries are exchanged in one commit: after a crash it is planned again.
+/// It works outside transactions and on a thread of its own, so that a slow plugin delays only the planning. One commit
+/// replaces a change by its entries. After a crash before that commit the change is planned again.
 package struct OutboxPlanner: Sendable {
     /// The most changes that are read at a time.
     private static let page = 100

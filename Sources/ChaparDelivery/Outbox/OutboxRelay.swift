@@ -117,7 +117,7 @@ package final class OutboxRelay: Sendable {
 
     /// Stops claiming, and returns when ``run()`` has ended.
     ///
-    /// Only for a relay that runs or will run.
+    /// Call it only for a relay that runs or will run.
     package func stop() async {
         beginStop()
         await ended.waitThroughCancellation(after: .start)

@@ -7,8 +7,9 @@ internal import Synchronization
 /// The worker of one backend's outbox entries: it claims up to the backend's capacity, calls the platform, and records
 /// the result.
 ///
-/// Entries of one device follow each other, since the store returns only the oldest; those of different devices are
-/// under way at the same time, up to ``OutboxPause/widest``. Made and run by ``OutboxRelay``; it never plans entries.
+/// Entries of one device are carried out one after the other, since the store returns only the oldest; entries of
+/// different devices are under way at the same time, up to ``OutboxPause/widest``. ``OutboxRelay`` makes and runs it;
+/// it never plans entries.
 final class OutboxWorker: Sendable {
     /// The parts of the gateway that a worker uses.
     struct Dependencies: Sendable {
@@ -235,8 +236,8 @@ final class OutboxWorker: Sendable {
         }
     }
 
-    /// Enqueues a subscription again when its device changed users meanwhile: the platform may have received the new
-    /// user first, and now the former one.
+    /// Enqueues a subscription again when its device got another user during the call: the platform may have got the
+    /// new user first, and then, by this call, the former user.
     private func repeatIfOvertaken(_ operation: OutboxEntry, _ before: Device?) async {
         guard operation.kind == .subscription, let before, before.user == operation.user else { return }
         do {

@@ -9,8 +9,9 @@ package struct CampaignTarget: Sendable, Hashable {
     package var choice: RoutingTable.Choice
     /// The backends that the sender's key may use, sorted; nil for all.
     package var backends: [String]?
-    /// The segments that the request's rule names, by which a search finds the campaign: ``audience`` has the rules of
-    /// segments in the place of their names.
+    /// The segments that the request's rule names, by which a search finds the campaign.
+    ///
+    /// They are kept separately, since ``audience`` has the rules of segments in the place of their names.
     package var segments: [String]
 
     /// Makes a target.

@@ -55,7 +55,7 @@ package enum DeviceFieldRules {
         return isTag ? nil : "Must be a language tag, such as fa or pt-BR."
     }
 
-    /// Returns the fault of a time zone's name; nil for one in the IANA database.
+    /// Returns the fault of a time zone's name; nil for a name in the IANA database.
     ///
     /// On a machine without the database only the form is checked.
     package static func faultOfTimeZone(_ text: String) -> String? {

@@ -8,8 +8,8 @@ extension DeviceRecord {
     ///
     /// - Parameters:
     ///   - device: The device.
-    ///   - user: The user whose credentials it is sent with: the key of the device's user when the operation was
-    ///     requested.
+    ///   - user: The key of the user who had the device when the operation was requested; the operation is sent with
+    ///     this user's credentials.
     ///   - priority: The order in which tokens are preferred.
     package init(_ device: Device, user: String?, priority: [TokenService]) {
         let live = device.tokens.filter { $0.isAlive && $0.kind == .device }.map(\.token)

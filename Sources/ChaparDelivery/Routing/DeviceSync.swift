@@ -4,8 +4,9 @@ internal import ChaparQueue
 
 /// The rules that decide which platforms get what when a device of the registry changes.
 ///
-/// Made once for a configuration. A platform with its own list of devices gets those that it accepts: when they are
-/// added, when a part that it gets changes, when their tags change, and when they are removed or no longer accepted.
+/// They are made once for a configuration. A platform with its own list of devices gets the devices that it accepts:
+/// when a device is added, when a field that the platform gets changes, when its tags change, and when it is removed or
+/// no longer accepted.
 struct DeviceSync: Sendable {
     private struct Listener: Sendable {
         let backend: String
@@ -99,8 +100,10 @@ struct DeviceSync: Sendable {
         }
     }
 
-    /// Returns a change of the registry's tags as a platform's keys and values: `key:value` is one, a tag without a
-    /// colon has the value `1`, and a removed tag has null.
+    /// Returns a change of the registry's tags as a platform's keys and values.
+    ///
+    /// The tag `key:value` becomes this key and value, a tag without a colon has the value `1`, and a removed tag has
+    /// null.
     static func changes(from old: [String], to new: [String]) -> JSONObject {
         let (old, new) = (pairs(old), pairs(new))
         var changes = JSONObject()

@@ -6,12 +6,12 @@ package import ChaparQueue
 extension RoutingTable {
     /// Returns the backends for a device: those that take one of its live tokens, or devices as such.
     ///
-    /// Without a named backend or route, the first route that matches the device and has a usable backend decides; one
-    /// of which only backends that take over (``ChaparComposition/Escalation``) reach it does so only where the device
-    /// has no live token for another backend.
-    /// Otherwise the plan has the backends of each live token (``backends(for:)``), with the services in the order of
-    /// the token priority; services that it does not name, such as the operator's own, come last. Without any, a
-    /// backend that takes devices as such is used.
+    /// Without a named backend or route, the first route that matches the device and has a usable backend decides. If
+    /// only the route's backends that take over (``ChaparComposition/Escalation``) reach the device, the route decides
+    /// only where the device has no live token for another backend. Without such a route the plan has the backends of
+    /// each live token (``backends(for:)``), with the services in the order of the token priority; services that the
+    /// priority does not name, such as the operator's own, come last. If there is no such backend, a backend that takes
+    /// devices as such is used.
     package func routing(
         for device: Device,
         _ choice: Choice,
@@ -50,9 +50,10 @@ extension RoutingTable {
         case skipped(AudienceSkip)
     }
 
-    /// Returns how a message to an audience reaches a device; backends of `refusing` would refuse the message.
+    /// Returns how a message to an audience reaches a device; `refusing` has the backends that would refuse the
+    /// message.
     ///
-    /// - Throws: For the name of a route or a backend that the configuration no longer has.
+    /// - Throws: An error for a route or a backend that the configuration no longer has.
     package func reach(
         of device: Device,
         _ choice: Choice,
@@ -85,8 +86,8 @@ extension RoutingTable {
             ?? []
     }
 
-    /// Returns the backends for a token that have not refused it: the first of each environment, the token's own
-    /// environment first.
+    /// Returns the backends for a token that have not refused it: the first backend of each environment, beginning with
+    /// the token's own environment.
     private func backends(for token: RegisteredToken, _ uses: TokenUses) -> [String] {
         var found: [(name: String, environment: TokenEnvironment)] = []
         for (name, backend) in order where token.isUsable(by: name) && uses[name]?.kind == token.kind {

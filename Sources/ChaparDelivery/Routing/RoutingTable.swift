@@ -50,8 +50,10 @@ package final class RoutingTable: Sendable {
 
     let routes: [GatewayConfiguration.Route]
     package let order: [(name: String, backend: any PushBackend)]
-    /// The plan and the audience of each backend of ``order`` alone, prepared since many recipients use it; for tokens
-    /// also with the backend of the other environment after it.
+    /// For each backend of ``order``, the plan that has only this backend, and the backend's audience.
+    ///
+    /// They are prepared, since many recipients use them. The plan for tokens also has the backend of the other
+    /// environment, as the second step.
     private let single: [(routing: Routing, forTokens: Routing, audience: BackendAudience)]
     /// The order in which a device's tokens are preferred.
     package let priority: [TokenService]
@@ -110,7 +112,7 @@ package final class RoutingTable: Sendable {
         }
     }
 
-    /// Whether a recipient is one of a platform's own, so that the request must name the backend: a route is not
+    /// Whether the platform itself keeps such recipients, so that the request must name the backend: a route is not
     /// enough.
     private static func needsBackend(_ recipient: Recipient) -> Bool {
         switch recipient {

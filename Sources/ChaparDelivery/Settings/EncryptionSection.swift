@@ -6,7 +6,7 @@ extension GatewayConfiguration {
     public struct Encryption: Sendable, Hashable {
         /// `key`, `key_file` or `key_command`: the key that encrypts new values.
         public var key: Source?
-        /// `old_keys`: keys of older values; a list of maps with the same members.
+        /// `old_keys`: keys that older values were encrypted with; a list of maps with the same fields.
         public var oldKeys: [Source] = []
         /// Makes a section without keys: nothing is encrypted.
         public init() {}

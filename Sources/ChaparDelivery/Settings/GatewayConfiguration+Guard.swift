@@ -1,17 +1,18 @@
 package import ChaparCore
 
 extension GatewayConfiguration {
-    /// The thresholds above which dead-token answers of a backend are not believed.
+    /// The guard against mass invalidation: the shares of dead-token answers above which a backend's answers are not
+    /// believed.
     ///
     /// A wrong environment or topic makes a platform call every token dead; no device may be lost then.
     public struct InvalidationGuard: Sendable, Hashable {
-        /// `enabled`: whether the guard can trip.
+        /// `enabled`: whether the guard can stop a backend.
         ///
         /// Default true.
         public var isEnabled = true
-        /// `window`: the span over which the share of answers is taken, default 300 s.
+        /// `window`: the time over which the share of dead-token answers is computed; 300 s by default.
         public var window = Duration.seconds(300)
-        /// `min_answers`: the number of answers in the window below which the guard does not trip.
+        /// `min_answers`: the smallest number of answers in the window with which the guard can stop a backend.
         ///
         /// Default 50.
         public var minimumAnswers = 50
@@ -20,9 +21,10 @@ extension GatewayConfiguration {
         ///
         /// Default 0.3.
         public var share = 0.3
-        /// `certain_share`: the same for answers that only a dead token explains (410 with the time, `UNREGISTERED`).
+        /// `certain_share`: the same share for answers that only a dead token can cause (410 with the time,
+        /// `UNREGISTERED`).
         ///
-        /// Default 0.8: an old base has many dead tokens.
+        /// Default 0.8, since an app with old installations has many dead tokens.
         public var certainShare = 0.8
         /// Makes the defaults.
         public init() {}

@@ -10,7 +10,7 @@ extension GatewayConfiguration {
         /// `sample`: the share of requests without a `traceparent` for which a trace is begun, from 0 to 1; 0.01 by
         /// default.
         ///
-        /// For those with one its sender decides, by the flag `sampled`.
+        /// For a request with a `traceparent` its sender decides, by the flag `sampled`.
         public var sample = 0.01
         /// `headers`: further header fields of requests to the collector, such as the key of a service.
         public var headers: [String: Secret] = [:]

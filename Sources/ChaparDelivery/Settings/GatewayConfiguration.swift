@@ -33,10 +33,10 @@ public struct GatewayConfiguration: Sendable {
     ///
     /// Services that the file leaves out follow in the default order.
     public var tokenPriority = TokenService.priority
-    /// `auth.api_keys`: the callers.
+    /// `auth.api_keys`: the API keys of callers.
     ///
-    /// Without one, and without ``isKeyless``, every request that needs a key is refused, and the program creates a
-    /// first key.
+    /// Without an API key, and without ``isKeyless``, every request that needs a key is refused, and the program
+    /// creates a first key.
     public var apiKeys: [APIKey] = []
     /// `auth.keyless`: whether every program that reaches the loopback address, or the socket's file, may do everything
     /// without a key.
@@ -59,19 +59,19 @@ public struct GatewayConfiguration: Sendable {
 
     /// The address that the API listens on, and the limits of its connections.
     public struct Server: Sendable, Hashable {
-        /// `host`, default `127.0.0.1`.
+        /// `host`: the address to listen on; `127.0.0.1` by default.
         ///
-        /// Another address than a loopback one needs API keys.
+        /// An address that is not a loopback address needs API keys.
         public var host = "127.0.0.1"
-        /// `port`, default 8080; 0 takes a free one.
+        /// `port`: the port to listen on; 8080 by default, 0 takes a free port.
         public var port = 8080
         /// `unix_socket`: the path of a Unix socket to listen on, instead of ``host`` and ``port``.
         ///
         /// A process may connect if it can write to the file; its mode is 0660.
         public var unixSocket: String?
-        /// `max_body_bytes`: the largest request, default 8 MiB.
+        /// `max_body_bytes`: the most bytes of a request's body; 8 MiB by default.
         public var maximumBodyBytes = 8 << 20
-        /// `max_requests`: the most requests handled at a time; further ones get 503.
+        /// `max_requests`: the most requests handled at a time; further requests get 503.
         ///
         /// Default 10,000.
         public var maximumRequests = 10_000
@@ -86,8 +86,8 @@ public struct GatewayConfiguration: Sendable {
         /// `content_bytes`: the most bytes of one notification's content, options and overrides together, as they were
         /// sent.
         ///
-        /// They are stored once a notification. Default 64 KiB: platforms take 4 KiB of each message, and a
-        /// notification may bring that in many languages, or for several platforms.
+        /// They are stored once for a notification. Default 64 KiB: platforms take 4 KiB of each message, and a
+        /// notification may have its texts in many languages, or for several platforms.
         public var contentBytes = 64 << 10
         /// `requests_per_second`: the most requests a second of an API key without a limit of its own; 0 is no limit.
         public var requestsPerSecond = 0
@@ -96,7 +96,9 @@ public struct GatewayConfiguration: Sendable {
         ///
         /// Default 1,000; never more than half of all connections.
         public var connectionsPerPeer = 1000
-        /// `streams_per_key`: the most event streams of one API key, of the 100 for all keys; default 20.
+        /// `streams_per_key`: the most event streams of one API key; 20 by default.
+        ///
+        /// All keys together have 100.
         public var streamsPerKey = 20
         /// Makes the defaults.
         public init() {}
@@ -148,22 +150,22 @@ public struct GatewayConfiguration: Sendable {
 
         /// The place of a PostgreSQL database, and how this gateway uses it.
         public struct Postgres: Sendable, Hashable {
-            /// `url`: the database; it may hold the password.
+            /// `url`: the address of the database; it may have the password.
             public var url: Secret?
-            /// `password`: the password, instead of the URL's.
+            /// `password`: the password of the database, in the place of the URL's.
             public var password: Secret?
             /// `schema`: the schema of the tables, default `chapar`.
             public var schema = "chapar"
             /// `node`: this gateway's name among those that share the database; nil is the host's name.
             public var node: String?
-            /// `node_lease`: the time without a sign of life after which other gateways take over this one's work.
+            /// `node_lease`: the time without a renewal after which other gateways take over this gateway's work.
             ///
             /// Default 15 s.
             public var nodeLease = Duration.seconds(15)
             /// `pooled`: whether a pooler that assigns connections per transaction stands before the database.
             public var isPooled = false
-            /// `poll_only`: whether other gateways' work is searched for each second, without a connection that
-            /// listens.
+            /// `poll_only`: whether the gateway searches for other gateways' work once a second, instead of listening
+            /// for it on a connection.
             public var pollsOnly = false
             /// Makes the defaults.
             public init() {}
@@ -194,17 +196,18 @@ public struct GatewayConfiguration: Sendable {
         ///
         /// Default 50.
         public var maximumAttempts = 50
-        /// `lease`: how long a backend may report nothing about a batch before the batch is given up, default 120 s.
+        /// `lease`: the time without a report from a backend after which a batch is given up; 120 s by default.
         public var lease = Duration.seconds(120)
-        /// `drain`: the time that open sends get at shutdown, default 25 s.
+        /// `drain`: the time that messages with a platform get for their answers at shutdown; 25 s by default.
         public var drain = Duration.seconds(25)
         /// `idempotency_window`: how long an idempotency key is remembered, at least the default of 24 h.
         public var idempotencyWindow = Duration.seconds(86400)
         /// `payload_check`: whether a field that a platform would drop is refused or reported as a warning.
         public var payloadCheck = PayloadCheckMode.warn
-        /// `fallback_after`: how long a delivery waits for a failing backend before it goes to the next of its plan.
+        /// `fallback_after`: how long a delivery waits for a failing backend before it goes to the next backend of its
+        /// plan.
         ///
-        /// A route may say otherwise. Default nil: as long as the delivery lives.
+        /// A route may have a value of its own. Nil, the default, waits until the time to live ends.
         public var fallbackAfter: Duration?
         /// Makes the defaults.
         public init() {}
@@ -221,7 +224,7 @@ public struct GatewayConfiguration: Sendable {
 
     /// The backends for recipients that match.
     public struct Route: Sendable, Hashable {
-        /// `name`: the name by which a request can select it.
+        /// `name`: the name by which a request can select the route.
         public var name: String?
         /// The app of its backends and recipients.
         public var app: AppName
@@ -263,13 +266,13 @@ public struct GatewayConfiguration: Sendable {
         /// `hash`: the SHA-256 of the key, as `chapar keys create` prints it, lower-case hexadecimal without its
         /// prefix.
         ///
-        /// Several while the key is being rotated: each is valid.
+        /// There are several while the key is being rotated: each is valid.
         public var hashes: [String]
         /// `scopes`: what the key may be used for.
         public var scopes: Set<Scope>
-        /// `app`: the app of its devices and users; nil is all.
+        /// `app`: the app whose devices and users the key may use; nil for all apps.
         public var app: AppName?
-        /// `backends`: the backends that it may use; nil is all, or all of ``app``.
+        /// `backends`: the backends that the key may use; nil for all, or for all of ``app``.
         public var backends: Set<String>?
         /// `requests_per_second`: the most requests a second; nil is `limits.requests_per_second`, 0 no limit.
         public var requestsPerSecond: Int?
@@ -278,7 +281,7 @@ public struct GatewayConfiguration: Sendable {
         /// `queue_share`: the largest part of `store.max_waiting` that the key's waiting deliveries may take, above 0
         /// and at most 1.
         ///
-        /// Nil is half when another key may send, and all otherwise.
+        /// With nil it is half when another key may send, and all otherwise.
         public var queueShare: Double?
         /// `max_audience`: the most devices of one audience; nil is any number.
         public var maximumAudience: Int?
@@ -314,7 +317,7 @@ public struct GatewayConfiguration: Sendable {
             /// Messages to every user of a platform: `everyone`, tags with nothing but `none`, a topic that reaches
             /// every user.
             ///
-            /// Needs ``send`` as well, and `allow_broadcast` in the backend's section.
+            /// It needs ``send`` as well, and `allow_broadcast` in the backend's section.
             case broadcast
             /// The device registry, with the fingerprints of its tokens.
             case devices
@@ -381,11 +384,9 @@ public struct GatewayConfiguration: Sendable {
 
     /// The level and the form of the program's log.
     public struct Log: Sendable, Hashable {
-        /// `level`, default `info`.
+        /// The setting `level` of the log: the least severe level that is written; `info` by default.
         public var level = "info"
-        /// `format`: `text` or `json`.
-        ///
-        /// Default text.
+        /// The setting `format` of the log: `text` or `json`; `text` by default.
         public var format = Format.text
         /// Makes the defaults.
         public init() {}

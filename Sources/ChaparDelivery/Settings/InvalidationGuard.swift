@@ -5,15 +5,15 @@ internal import ChaparCore
 ///
 /// A wrong environment or topic makes a platform call every token dead. Above a share the guard trips: invalidations of
 /// the window are taken back, further ones are quarantined, and an operator decides. Answers that a wrong configuration
-/// explains as well (`BadDeviceToken`) have a low threshold; answers that only a dead token explains (410 with the
-/// time, `UNREGISTERED`) have a high one, since an old base has many of them.
+/// can cause as well (`BadDeviceToken`) have a low threshold. Answers that only a dead token can cause (410 with the
+/// time, `UNREGISTERED`) have a high threshold, since an app with old installations has many of them.
 ///
-/// A caller that sends to made-up tokens must not stop a backend for the others. If the share would be acceptable
+/// A caller that sends to made-up tokens must not stop a backend for other callers. If the share would be acceptable
 /// without one caller, and the platform has accepted a message under this configuration, only this caller's refusals
 /// are quarantined and the guard does not trip. It trips when a second caller follows within the window. Answers
 /// without an API key belong to no caller: they always count for all.
 ///
-/// A pure value: times go in, verdicts come out.
+/// It is a value without side effects: callers give it times, and it returns verdicts.
 package struct InvalidationGuard: Sendable {
     /// The treatment of the dead-token answers that were just counted.
     enum Verdict: Equatable {
@@ -131,7 +131,7 @@ package struct InvalidationGuard: Sendable {
 
     /// Records that the platform has accepted a message under an identity.
     ///
-    /// `time` is on the steady clock; nil when another gateway had it accepted at an unknown time.
+    /// `time` is on the steady clock; nil when another gateway's message was accepted, at an unknown time.
     mutating func noteAcceptance(under identity: String, at time: Date?) {
         guard identity == self.identity else { return }
         hasAccepted = true
@@ -195,8 +195,8 @@ package struct InvalidationGuard: Sendable {
                 || Double(counts.dead.certain) > settings.certainShare * Double(counts.answers))
     }
 
-    /// The caller without whose dead-token answers the share is acceptable; of several the one with the most, nil for
-    /// none.
+    /// The caller without whose dead-token answers the share would be acceptable; of several such callers the one with
+    /// the most, nil when there is none.
     private var onlyCause: String? {
         sums.callers.filter { !isTooMuch(sums.without($0.value)) }
             .max { ($0.value.total, $1.key) < ($1.value.total, $0.key) }?.key

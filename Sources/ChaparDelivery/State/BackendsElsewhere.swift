@@ -3,8 +3,8 @@ internal import Synchronization
 
 /// The backends in the configurations of other gateways on the same store, as ``GoneBackends`` last read them.
 ///
-/// While configurations differ, as during a rolling change, a gateway may lack a backend that another one has: it then
-/// leaves the deliveries for that backend alone.
+/// While configurations differ, as during a rolling change, a gateway may lack a backend that another gateway has. Then
+/// it does not change the deliveries for that backend.
 package final class BackendsElsewhere: Sendable {
     private struct State {
         /// The exchange with the other gateways; nil if this gateway has its own store.
@@ -34,7 +34,7 @@ package final class BackendsElsewhere: Sendable {
 
     /// Whether another gateway may have a backend, as far as is known.
     ///
-    /// While it cannot be judged which gateways are alive, one that seems dead may return with any backend.
+    /// While it is not known which gateways are alive, a gateway that seems dead may return with any backend.
     func mayHave(_ backend: String) -> Bool {
         guard mayJudge else { return true }
         return state.withLock { $0.isIncomplete || $0.backends.contains(backend) }

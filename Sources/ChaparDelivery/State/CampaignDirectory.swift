@@ -3,11 +3,12 @@ package import ChaparQueue
 package import Foundation
 internal import Synchronization
 
-/// The campaigns that run, as this gateway knows them: whether their deliveries may go out now, and to whom.
+/// The running campaigns, as this gateway last read them: whether their deliveries may be sent now, and to which
+/// devices.
 ///
-/// The fan-out refreshes it twice a second, and the API at once with a change of its own. So a pause holds here within
-/// a second, whichever gateway took it. Workers ask it before each send of a campaign's deliveries; it costs nothing
-/// without campaigns.
+/// The fan-out reads them anew twice a second, and the API at once when it changes a campaign. So a pause takes effect
+/// here within a second, whichever gateway got the request. Workers look here before each send of a campaign's
+/// deliveries; without campaigns that costs nothing.
 package final class CampaignDirectory: Sendable {
     /// The treatment of a campaign's delivery by a worker.
     package enum Permission: Sendable, Hashable {
@@ -23,16 +24,17 @@ package final class CampaignDirectory: Sendable {
         var isPaused: Bool
         var isCancelled: Bool
         var pausedAt: Date?
-        /// The campaign's audience with a rule that holds for every device: it checks all that is not in the caller's
-        /// rule.
+        /// The campaign's audience with a rule that holds for every device.
+        ///
+        /// It checks all conditions that are not in the caller's rule, such as `exclude`.
         var check: Audience?
         var readAt: Date
     }
 
     /// The time, in seconds, for which a reading of a campaign is used.
     private static let trust: TimeInterval = 1
-    /// The longest time, in seconds, for which a delivery of a paused campaign is put off: it may wait this long after
-    /// the campaign goes on.
+    /// The longest time, in seconds, for which a delivery of a paused campaign is postponed: it may wait this long
+    /// after the campaign goes on.
     static let longestPause: TimeInterval = 60
 
     private let campaigns: (any CampaignStore)?
@@ -148,10 +150,10 @@ package final class CampaignDirectory: Sendable {
         return read
     }
 
-    /// Returns what may happen now.
+    /// Returns whether a delivery of the campaign may be sent now, is postponed, or ends.
     ///
-    /// A delivery is put off for as long as the pause has lasted so far: after a short pause it goes out soon, and a
-    /// long pause costs little.
+    /// A delivery is postponed for as long as the pause has lasted so far. So after a short pause it is sent soon, and
+    /// during a long pause it is rarely looked at.
     private static func permission(_ known: Known?, at now: Date) -> Permission {
         guard let known else { return .send }
         if known.isCancelled { return .end }

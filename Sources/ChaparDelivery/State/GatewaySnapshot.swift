@@ -87,7 +87,7 @@ public final class GatewaySnapshot: Sendable {
     /// Whether a backend is gone: no gateway has it in its configuration, so no worker sends the deliveries that wait
     /// for it.
     ///
-    /// No other code decides this, neither for the treatment of such deliveries nor for answers about them.
+    /// Only this function decides it, for the handling of such deliveries and for answers about them.
     package func isGone(_ backend: String) -> Bool { !names.contains(backend) && !elsewhere.mayHave(backend) }
 
     /// Whether this gateway has a backend of this name.

@@ -10,7 +10,7 @@ public struct BuildInfo: Sendable, Hashable {
     public var swift: String
     /// The versions of the machine's libraries that it uses, by name, such as `SQLite`.
     ///
-    /// They are those that were loaded, which may differ from those it was built with.
+    /// They are the versions that were loaded, which may differ from those that the program was built with.
     public var libraries: [String: String]
 
     /// Makes the description of a build.

@@ -11,7 +11,7 @@ protocol MailboxContents {
 
 extension Array: MailboxContents {}
 
-/// A mailbox in which work from any thread gathers for the one task that does it.
+/// A mailbox that collects work from any thread for the one task that does it.
 ///
 /// Work that arrives while the task is busy is received together at its next turn. The mailbox has no limit; its
 /// senders bound the contents.
@@ -44,7 +44,7 @@ final class Mailbox<Contents: MailboxContents & Sendable>: Sendable {
 
     /// Waits for contents and takes them out; nil when ``finish()`` was called and nothing is left.
     ///
-    /// Continues when the task is cancelled, since the contents must still be handled.
+    /// It does not end when the task is cancelled, since the contents must still be handled.
     func receive() async -> Contents? {
         while true {
             let mark = signal.mark

@@ -2,7 +2,7 @@ package import ChaparCore
 
 /// Returns `Did you mean …?` when a known name is near.
 ///
-/// Words near a former name in `renamed` get the present one, whether or not `known` has the former name.
+/// For words near a former name in `renamed` the current name is suggested, whether or not `known` has the former name.
 package func didYouMean(
     _ word: String,
     _ known: some Sequence<String>,

@@ -1,7 +1,7 @@
 package import NIOCore
 
-/// The other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, which one
-/// customer of a provider owns whole.
+/// The other end of a connection, for limits: an IPv4 address, or the first 64 bits of an IPv6 address, since all
+/// addresses with the same 64 bits belong to one customer of a provider.
 package struct PeerAddress: Hashable, Sendable {
     private let high: UInt64
     private let low: UInt64

@@ -13,8 +13,8 @@ extension SocketAddress {
         }
     }
 
-    /// Whether only processes of this machine reach the address: 127.0.0.0/8, `::1`, the former mapped into IPv6, and
-    /// Unix sockets, which their file's mode protects.
+    /// Whether only processes of this machine can reach the address: one of 127.0.0.0/8, also mapped into IPv6, `::1`,
+    /// or a Unix socket, which the mode of its file protects.
     package var isLoopback: Bool {
         addressBytes.map { Loopback.contains(address: $0) } ?? true
     }

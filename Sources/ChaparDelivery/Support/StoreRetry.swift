@@ -2,7 +2,8 @@ internal import Logging
 internal import ChaparCore
 internal import ChaparQueue
 
-/// The repetition of a write until the store has taken it: decisions made outside of the store must reach it.
+/// The repetition of a write until the store has taken it, for decisions that are made outside the store and must reach
+/// it.
 ///
 /// Used by ``OutcomeWriter``, ``TokenInvalidation`` and the outbox. The pauses between tries grow from 50 ms to 1 s,
 /// until the store is closed or the task is cancelled. A write that fails the same way each time, such as to a damaged

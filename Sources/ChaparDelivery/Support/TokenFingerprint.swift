@@ -2,9 +2,9 @@ internal import Crypto
 internal import Foundation
 package import ChaparCore
 
-/// A text that stands for a device token where the token must not be shown; it does not lead back to the token.
+/// A text that is shown in the place of a device token; the token cannot be computed from it.
 ///
-/// `sha256-` and the first 16 hexadecimal digits of the SHA-256 of the token's text.
+/// It is `sha256-` and the first 16 hexadecimal digits of the SHA-256 of the token's text.
 package enum TokenFingerprint {
     package static func of(_ token: String) -> String {
         let digest = SHA256.hash(data: Data(token.utf8))

@@ -2,7 +2,7 @@ package import Foundation
 internal import ChaparCore
 internal import Synchronization
 
-/// The translator between the steady clock, which decisions use, and the wall clock, which is shown.
+/// The converter between times of the steady clock, which decisions use, and of the wall clock, which are shown.
 ///
 /// The difference between the two stays constant until the machine's clock is set, so that a stored time is always
 /// shown alike. There is one for a gateway.

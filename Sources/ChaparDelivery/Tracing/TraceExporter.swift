@@ -3,11 +3,11 @@ package import ChaparQueue
 package import Logging
 internal import Synchronization
 
-/// The sender of spans to a collector: in batches, from a bounded queue, beside all else.
+/// The sender of spans to a collector, which sends batches from a bounded queue, independently of all other work.
 ///
 /// ``GatewayState`` has it; the API, the workers and the webhooks record spans, ``Gateway`` awaits
-/// ``run(time:metrics:logger:version:post:)``. Nothing waits for it: spans that find its queue full are dropped and
-/// counted. Without the section `tracing` it costs one look at a flag where spans could be recorded.
+/// ``run(time:metrics:logger:version:post:)``. Nothing waits for it: when its queue is full, spans are dropped and
+/// counted. Without the section `tracing` it costs one read of a flag at each place that could record a span.
 package final class TraceExporter: Sendable {
     /// The most spans that wait for the collector.
     package static let maximumSpans = 8_192

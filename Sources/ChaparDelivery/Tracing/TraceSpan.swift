@@ -4,7 +4,7 @@ internal import ChaparCore
 
 /// A span of a trace: a step of a notification with its begin and end.
 ///
-/// Its names and attributes hold ids, names and reasons, never a recipient, a token or content.
+/// Its name and attributes have ids, names and reasons, never a recipient, a token or content.
 package struct TraceSpan: Sendable {
     /// The kind, as OTLP numbers it.
     package enum Kind: Int, Sendable {

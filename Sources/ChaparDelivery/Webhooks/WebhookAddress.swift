@@ -66,7 +66,7 @@ package struct WebhookURL: Sendable, Hashable {
 
     /// Returns the digits of the port in an address; none without a port.
     ///
-    /// Foundation has no port where the digits are too large a number.
+    /// Foundation returns no port when the number is too large.
     private static func writtenPort(_ text: String) -> Substring {
         guard let start = text.range(of: "://")?.upperBound else { return "" }
         let authority = text[start...].prefix { !"/?#".contains($0) }
@@ -119,7 +119,7 @@ package struct WebhookNetwork: Sendable, Hashable {
     }
 }
 
-/// The rule for the addresses that webhooks are sent to: none inside the gateway's own networks.
+/// The rule for the addresses that webhooks are sent to: no address may be inside the gateway's own networks.
 ///
 /// It is asked before every attempt, with the addresses that the connection would use: a name may change after an
 /// endpoint was added.
@@ -181,7 +181,7 @@ package struct WebhookGuard: Sendable {
 
     /// Returns why a request to an address may not be sent, given all addresses of its host; nil when it may.
     ///
-    /// One bad address among good ones is enough: the next connection may use it.
+    /// One address that is not allowed is enough to refuse, since the next connection may use it.
     package func refusal(of url: WebhookURL, at addresses: [[UInt8]], own: [[UInt8]]) -> WebhookURL.Mistake? {
         guard !addresses.isEmpty else { return WebhookURL.Mistake("unknown_host", "The host has no address.") }
         guard addresses.allSatisfy(admits) else {

@@ -4,8 +4,8 @@ internal import ChaparQueue
 
 /// An event in the form that endpoints get: type, time, and the ids and states of what happened.
 ///
-/// It has no token, title, body or credential: only the members that are listed here pass, so a new member of an event
-/// reaches no endpoint before it is added. The same event gives the same bytes, unless an erasure changed it.
+/// It has no token, title, body or credential: only the fields that are listed here are copied, so a new field of an
+/// event is not sent before it is added here. The same event gives the same bytes, unless an erasure changed it.
 struct WebhookEvent: Sendable {
     let number: Int64
     let type: WebhookType
@@ -27,8 +27,8 @@ struct WebhookEvent: Sendable {
         return "msg_\(tag)_\(subject)_\(String(at, radix: 36))"
     }
 
-    /// Returns the number of the event in the id of a message; nil for the id of a batch, of a notification's end, or
-    /// of another endpoint.
+    /// Returns the event's number from the id of a message; nil for the id of a batch, of a notification's end, or of
+    /// another endpoint's message.
     static func number(in id: String, tag: String) -> Int64? {
         let parts = id.split(separator: "_", omittingEmptySubsequences: false)
         guard parts.count == 4, parts[0] == "msg", parts[1] == tag else { return nil }
@@ -163,8 +163,9 @@ struct WebhookEvent: Sendable {
         "certain",
         "until", "answers", "dead", "reference", "metadata", "trace_id",
     ]
-    /// The members of an attempt that endpoints get: the platform's word, without its free text, which may quote what
-    /// was sent.
+    /// The fields of an attempt that endpoints get.
+    ///
+    /// They have the platform's reason, but not its free text, which may quote the message.
     private static let attemptMembers = [
         "at", "service", "outcome", "kind", "reason", "status", "platform_id", "tracking_id", "verdict_pending",
         "dry_run",

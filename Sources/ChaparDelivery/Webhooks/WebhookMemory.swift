@@ -123,8 +123,10 @@ package struct WebhookMemory: Sendable, Hashable {
         notBefore = max(notBefore ?? now, now.addingTimeInterval(pause))
     }
 
-    /// Counts a failure by the rule of Svix: time counts from the moment on when two failures of 24 hours lie 12 hours
-    /// apart, so that one outage of a quiet endpoint does not count as days.
+    /// Counts a failure by the rule of Svix.
+    ///
+    /// The days until an endpoint is disabled begin when two failures within 24 hours are at least 12 hours apart. So a
+    /// single outage of a quiet endpoint does not count as days of failure.
     private mutating func fail(at now: Date) -> Consequence? {
         failingSince = failingSince ?? now
         failures.removeAll { now.timeIntervalSince($0) > Self.window }

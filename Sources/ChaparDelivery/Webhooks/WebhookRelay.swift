@@ -366,8 +366,8 @@ package final class WebhookRelay: Sendable {
 
     /// Sends a message again, with its id.
     ///
-    /// - Returns: False when there is no such message: the id is none of this endpoint's, or of a batch or of the
-    ///   end of a notification that was taken.
+    /// - Returns: False when there is no such message: the id is not of this endpoint, or it is that of a batch or a
+    ///   notification's end that the endpoint has already taken.
     package func replay(_ id: String, of endpoint: StoredWebhook) async throws(StoreError) -> Bool {
         guard let tools, let settings = WebhookSettings(encoded: endpoint.settings) else { return false }
         var message: WebhookMessage

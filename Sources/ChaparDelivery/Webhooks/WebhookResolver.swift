@@ -6,10 +6,10 @@ internal import ChaparCore
 
 /// The resolver of the operating system for webhooks, on threads of its own.
 ///
-/// A name whose servers do not answer blocks a thread for as long as the system asks them, half a minute with some
-/// settings. So it takes one thread at most, however many requests wait for it, and a thread that other names do not
-/// need: names that were slow, and names that are checked when an endpoint is added, share a pool of few threads.
-/// Numbers take no thread. The threads start with the first name and live as long as the process.
+/// A name whose servers do not answer blocks a thread for as long as the system asks them, with some settings half a
+/// minute. So a name uses at most one thread, however many requests wait for it. Names that were slow, and names that
+/// are checked when an endpoint is added, share a separate pool of few threads, so that they do not delay other names.
+/// Addresses in numbers need no thread. The threads start with the first name and live as long as the process.
 final class WebhookResolver: Sendable {
     /// Looks a host up and blocks the thread meanwhile; with `isNumber` it reads numbers only, which does not block.
     typealias Lookup = @Sendable (_ host: String, _ port: Int, _ isNumber: Bool) throws -> [SocketAddress]

@@ -2,7 +2,8 @@ internal import Foundation
 internal import ChaparCore
 internal import ChaparQueue
 
-/// The events of an endpoint, made of those of the log: its filter, its app, and the ends of notifications.
+/// The events of an endpoint, made from the events of the log by the endpoint's filter and app; it adds the ends of
+/// notifications.
 ///
 /// Used by one worker.
 struct WebhookSource {
@@ -91,8 +92,8 @@ struct WebhookSource {
 
     /// Returns the end of a notification when this is the end of its last delivery.
     ///
-    /// A notification with open deliveries is looked up again only after as many ends as it had open deliveries: none
-    /// before can be the last.
+    /// A notification with open deliveries is read again only after as many of its deliveries have ended as were open:
+    /// no earlier end can be the last.
     private mutating func end(
         _ event: StoredEvent,
         _ object: JSONObject,

@@ -5,9 +5,9 @@ internal import ChaparQueue
 
 /// Disables an endpoint that takes nothing any more, and begins again when it is enabled.
 extension WebhookWorker {
-    /// Returns whether the endpoint gets anything.
+    /// Returns whether events are sent to the endpoint.
     ///
-    /// When it was enabled again, notes the events in between for a recovery.
+    /// When the endpoint was enabled again, notes which events happened while it was disabled, for a recovery.
     mutating func isStarting() async throws(StoreError) -> Bool {
         guard settings.isEnabled else {
             if memory.disabled?.reason != .operator {

@@ -35,9 +35,9 @@ final class WebhookWorkerControl: Sendable {
 /// One task runs it and owns everything in it; its child tasks read, wait and send, and return values. It holds the
 /// endpoint's lease in the store: with every commit the store checks the lease. No worker waits for another.
 ///
-/// A crash loses nothing. The stored cursor never passes an event whose message is not delivered or stored. The id of a
-/// message with one event follows from the event, so that a repeat after a crash has the same. A batch is stored before
-/// it is sent.
+/// A crash loses no event. The stored cursor never passes an event whose message is neither delivered nor stored. The
+/// id of a message with one event is computed from the event, so a repeat after a crash has the same id. A batch is
+/// stored before it is sent.
 struct WebhookWorker {
     /// Why a worker has ended.
     enum Ending: Sendable, Hashable {

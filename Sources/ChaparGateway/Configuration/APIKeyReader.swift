@@ -6,7 +6,7 @@ internal import ChaparCore
 
 /// The reader of `auth.api_keys`: names, hashes, scopes, apps, backends and limits of the API keys.
 ///
-/// Called by ``ConfigurationReader``. The keys themselves are never in the file, and so never here: only their hashes.
+/// ``ConfigurationReader`` calls it. The file has only the hashes of keys, so the reader never sees a key itself.
 struct APIKeyReader {
     /// The most hashes of one key: its current one, and earlier ones while callers change over.
     private static let mostHashes = 4
@@ -96,9 +96,9 @@ struct APIKeyReader {
         return hashes
     }
 
-    /// Refuses a hash that another key has as well, or that stands twice: the key of a caller would be ambiguous.
+    /// Refuses a hash that two keys have, or that one key has twice: it would not be clear which key a caller uses.
     ///
-    /// `owners` has the key of each hash so far; those of this key are added.
+    /// `owners` has the key of each hash that was read so far; the hashes of this key are added.
     private func checkOwners(
         of hashes: [String],
         _ name: String?,

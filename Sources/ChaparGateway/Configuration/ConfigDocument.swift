@@ -4,10 +4,11 @@ internal import ChaparServer
 internal import ChaparCore
 internal import Yams
 
-/// The conversion of YAML, of which JSON is a part, into values with places: the only user of the YAML parser.
+/// The reader of YAML, of which JSON is a part: it makes values that have their places in the file.
 ///
-/// Merge keys (`<<`) work. An alias counts as its whole content each time, so a small file cannot become a large one.
-/// Messages never quote the file: a secret may stand beside the mistake.
+/// It is the only user of the YAML parser. It is the only user of the YAML parser. Merge keys (`<<`) work. An alias
+/// counts as its whole content each time, so a small file cannot become a large one. Messages never quote the file: a
+/// secret may stand beside the mistake.
 struct ConfigDocument {
     /// The most values in a file, with aliases expanded.
     static let maximumValues = 20_000

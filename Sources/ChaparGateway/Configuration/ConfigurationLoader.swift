@@ -19,7 +19,8 @@ public struct ConfigurationLoader {
     private let registry: BackendRegistry
     private let modules: [ModuleFactory]
     private let environment: [String: String]
-    /// The check of `store.url`, which returns the mistake, in a program that contains the PostgreSQL store.
+    /// The check of `store.url`, in a program that contains the PostgreSQL store: it returns the mistake, or nil when
+    /// the text is right.
     ///
     /// It checks the text only, and connects to nothing.
     package var databaseMistake: @Sendable (GatewayConfiguration.Store.Postgres) -> String? = { _ in nil }
@@ -151,8 +152,8 @@ public struct ConfigurationLoader {
 }
 
 extension ConfigurationLoader {
-    /// Reads only what commands on the gateway's machine need to find its first key; mistakes elsewhere, and variables
-    /// that only the service has, do not matter.
+    /// Reads only the settings by which commands on the gateway's machine find its first key; mistakes in other
+    /// settings, and variables that only the service has, do not matter.
     ///
     /// - Returns: Nil when there is no such file, or it cannot be read as YAML.
     package func access(_ path: String) -> GatewayAccess? {
@@ -161,7 +162,7 @@ extension ConfigurationLoader {
         return access(text: bytes, name: path)
     }
 
-    /// Reads the same from a text that is to be written to `path`.
+    /// Reads the same values from a text that will be written to `path`.
     ///
     /// - Returns: Nil when it cannot be read as YAML.
     package func access(text: [UInt8], name path: String) -> GatewayAccess? {

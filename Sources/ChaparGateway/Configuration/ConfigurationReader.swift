@@ -166,8 +166,8 @@ struct ConfigurationReader {
         return registry.backends(in: section, apps: apps, context: context)
     }
 
-    /// Refuses backend timeouts that are not shorter than the lease: a worker would give up a send that is still in
-    /// time.
+    /// Refuses a backend's timeout that is not shorter than the lease: a worker would lose its lease during a send that
+    /// is still in time.
     private func checkTimeouts(lease: Duration) {
         guard let section = root.section("backends") else { return }
         for name in section.keys {
@@ -428,9 +428,9 @@ struct ConfigurationReader {
         }
     }
 
-    /// Warns of files that are folders, and of those in folders that are not there or are files.
+    /// Warns of paths of files that are folders, and of files in folders that do not exist or are files.
     ///
-    /// That may change between the check and the start.
+    /// These are only warnings, since the paths may change between the check and the start.
     private func checkFolders(of configuration: GatewayConfiguration) {
         let store = configuration.store.kind == .sqlite ? configuration.store.path : nil
         let paths = [

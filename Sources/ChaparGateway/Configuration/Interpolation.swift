@@ -131,8 +131,8 @@ struct Interpolation {
             .map(\.element)
     }
 
-    /// Returns a setting as it may be shown, without values from files, and without inserted values in a backend or a
-    /// key.
+    /// Returns a setting in the form in which it may be shown: without values from files, and in a backend or an API
+    /// key without inserted values.
     func presentable(_ setting: ConfigReport.Setting) -> ConfigReport.Setting {
         guard let via = setting.origin.via else { return setting }
         let isPrivate = ["backends.", "auth.", "store.encryption."].contains { setting.path.hasPrefix($0) }

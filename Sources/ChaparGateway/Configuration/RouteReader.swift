@@ -6,7 +6,8 @@ internal import ChaparComposition
 
 /// The reader of the section `routes`: which recipients go through which backends, and by which plan.
 ///
-/// Called by ``ConfigurationReader`` after the backends, so that a route to an unknown one is reported with its place.
+/// ``ConfigurationReader`` calls it after the backends, so that a route to an unknown backend is reported with its
+/// place.
 struct RouteReader {
     /// The most backends of one route: with tokens of every service, a notification has at most 255 plans.
     static let longestChain = 32
@@ -169,8 +170,8 @@ struct RouteReader {
         return (Escalation(step: backends.count, after: after, unless: unless, maximumPerDay: limit), next)
     }
 
-    /// Refuses a backend before the take-over when nothing can report its deliveries in the wanted way: every delivery
-    /// would go on to the next.
+    /// Refuses a backend before the take-over if neither the platform nor the app can report its deliveries in the
+    /// wanted way: every delivery would go on to the next backend.
     private func check(_ name: String, reports wanted: Escalation.Report, _ use: ConfigSection) {
         let app = apps[name] ?? .default
         switch (reports[name], wanted) {

@@ -11,7 +11,7 @@ package enum UTF16Form: String, Sendable {
     /// Recognizes the form of a text by its beginning: by its byte order mark, else by the place of the zero bytes
     /// beside Latin letters; nil for text that is not UTF-16.
     ///
-    /// `iconv -f UTF-16` takes text without a mark for that of the machine's own order, so the order must be named.
+    /// `iconv -f UTF-16` reads text without a mark in the machine's own byte order, so the order must be named.
     package init?(of beginning: some Collection<UInt8>) {
         if beginning.starts(with: [0xFF, 0xFE]) || beginning.starts(with: [0xFE, 0xFF]) {
             self = .marked

@@ -5,9 +5,10 @@ internal import ChaparServer
 package import ChaparCore
 package import ChaparComposition
 
-/// A request in the API's form, checked like one over HTTP, for sending at once and without a store.
+/// A request in the API's form, checked like a request over HTTP, that is sent at once and without a store.
 ///
-/// `chapar send` uses it without a gateway, so that the same message means the same with a server and without.
+/// `chapar send` uses it when it sends without a gateway, so that the same message has the same effect with a gateway
+/// and without.
 package struct DirectRequest: Sendable {
     /// The content.
     package let notification: PushNotification

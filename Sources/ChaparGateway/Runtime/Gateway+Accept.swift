@@ -10,11 +10,10 @@ extension Gateway {
     ///
     /// When this returns, the notification is on disk and is delivered across crashes and restarts.
     ///
-    /// It takes the path of `POST /v1/notifications`: the same checks, routes, limits of content and of the store, and
-    /// the same 24 hours (`queue.idempotency_window`) for which a repeated idempotency key gets the first answer and
-    /// sends nothing. The program itself takes the place of an API key and may do everything; limits of keys, peers and
-    /// requests in progress do not apply. The call waits for the commit, also before ``run()``, and is refused once the
-    /// shutdown has begun.
+    /// It works like `POST /v1/notifications`: it has the same checks, routes, limits of content and of the store. For
+    /// the same 24 hours (`queue.idempotency_window`) a repeated idempotency key gets the first answer and sends
+    /// nothing. No API key is needed, and the program may do everything; limits of keys, peers and requests in progress
+    /// do not apply. The call waits for the commit, also before ``run()``, and is refused once the shutdown has begun.
     ///
     /// - Parameters:
     ///   - notification: The content to show. With ``ChaparCore/PushNotification/activity`` it goes to the devices that
@@ -22,12 +21,14 @@ extension Gateway {
     ///   - recipients: At most 10,000 of one form: tokens, devices, users or ids of a platform; or one topic.
     ///   - route: The name of a route of the configuration; by default the one that matches.
     ///   - backend: The name of a backend, instead of a route.
-    ///   - app: The app of the devices and users; required when several share the gateway and nothing else says which.
+    ///   - app: The app of the devices and users; required when several apps share the gateway and neither the route
+    ///     nor the backend determines it.
     ///   - idempotencyKey: 1 to 255 printable ASCII characters. A repeated key sends nothing; without one every call
     ///     sends.
-    /// - Returns: The notification's id, for ``deliveries(of:)`` and ``cancel(_:onPlatforms:)``, and what the platforms
-    ///   would drop.
-    /// - Throws: The mistakes with their fields; or that nothing is accepted for now, with the time to try again.
+    /// - Returns: The notification's id, for ``deliveries(of:)`` and ``cancel(_:onPlatforms:)``, and warnings about
+    ///   values that platforms would drop.
+    /// - Throws: A problem with the wrong fields, or one that says that no message is accepted now and when to try
+    ///   again.
     public func accept(
         _ notification: PushNotification,
         to recipients: [Recipient],

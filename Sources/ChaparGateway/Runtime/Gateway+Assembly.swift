@@ -18,8 +18,9 @@ extension Gateway {
     ///   - notices: Receives the notices of backends for the event stream.
     ///   - time: The clock; the store's unless given.
     ///   - metrics: The metrics shown under `/metrics`.
-    ///   - servesAPI: Whether it listens on the configured address. Otherwise it serves the program alone, which sends
-    ///     through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard need the API.
+    ///   - servesAPI: Whether the gateway listens on the configured address. Otherwise it serves only the program,
+    ///     which sends through ``accept(_:to:route:backend:app:idempotencyKey:)``; clicks, receipts and the dashboard
+    ///     need the API.
     ///   - credentials: The store of the keys of webhooks and receipts, such as a `SealedState`; nil keeps them in
     ///     `store` as they are.
     ///   - build: The build of the program, which the API shows.
@@ -95,8 +96,8 @@ extension Gateway {
         }
     }
 
-    /// Builds a gateway with another front for its API, and with its planner on another thread; `mostOfCampaign` is the
-    /// most deliveries of a campaign that wait.
+    /// Builds a gateway whose API has another front, and whose planner runs on another thread; `mostOfCampaign` is the
+    /// most deliveries of a campaign that wait at a time.
     convenience init(
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,

@@ -8,11 +8,12 @@ extension Gateway {
     /// Returns the state of each message of a notification, in the order of its recipients, as
     /// `GET /v1/notifications/{id}/deliveries` does.
     ///
-    /// The sequence is cold and reads a page at a time, at the pace at which it is asked for more.
+    /// Nothing is read before the sequence is iterated; then it reads a page at a time, as fast as the reader asks for
+    /// more.
     ///
     /// - Parameter id: An id that ``accept(_:to:route:backend:app:idempotencyKey:)`` or the HTTP API returned.
     /// - Returns: One state for each recipient, and for each backend of a route that fans out; each device of a user
-    ///   has its own. The iteration throws `not_found` when there is no such notification, it is older than
+    ///   has a state of its own. The iteration throws `not_found` when there is no such notification, it is older than
     ///   `store.retention`, or it was erased with its user.
     public func deliveries(
         of id: NotificationID
@@ -33,8 +34,8 @@ extension Gateway {
     /// Returns the state of each message of a notification at once; ``deliveries(of:)`` returns them one by one.
     ///
     /// - Parameter id: An id that ``accept(_:to:route:backend:app:idempotencyKey:)`` or the HTTP API returned.
-    /// - Returns: The states that ``deliveries(of:)`` gives. Empty when there is no such notification, it is older than
-    ///   `store.retention`, or it was erased with its user.
+    /// - Returns: The states that ``deliveries(of:)`` returns; an empty array when there is no such notification, it is
+    ///   older than `store.retention`, or it was erased with its user.
     /// - Throws: The store's failure.
     public func states(of id: NotificationID) async throws(GatewayProblem) -> [DeliveryStatus] {
         var states: [DeliveryStatus] = []

@@ -8,12 +8,12 @@ public import ChaparQueue
 extension Gateway {
     /// Creates a device in the registry or replaces it, as `PUT /v1/devices/{id}` does.
     ///
-    /// Tokens of other kinds than the app's own stay unless they are given. When this returns, the change is on disk,
-    /// and platforms that keep devices are told of it later, also after a restart.
+    /// Tokens of other kinds than the app's own are kept unless the registration has them. When this returns, the
+    /// change is on disk. The gateway sends it to platforms that keep devices later, also after a restart.
     ///
-    /// - Parameter registration: The device as it is to be.
+    /// - Parameter registration: The new state of the device.
     /// - Returns: The device, and whether it is new.
-    /// - Throws: `bad_device_id`, the wrong fields, or that nothing is taken for now.
+    /// - Throws: `bad_device_id`, a problem with the wrong fields, or one that says that no change is taken now.
     @discardableResult
     public func register(_ registration: DeviceRegistration) async throws(GatewayProblem) -> DevicePut {
         do throws(Problem) {
@@ -29,7 +29,7 @@ extension Gateway {
     ///
     /// - Parameters:
     ///   - id: The id of the device.
-    ///   - app: The app of the device; required when several share the gateway.
+    ///   - app: The app of the device; required when several apps share the gateway.
     /// - Throws: `not_found` when there is no such device; the store's failure.
     public func unregister(_ id: String, app: AppName? = nil) async throws(GatewayProblem) {
         do throws(Problem) {

@@ -7,14 +7,14 @@ public import ChaparQueue
 extension Gateway {
     /// Returns the events above a number, oldest first, as `GET /v1/events` sends them.
     ///
-    /// The sequence is cold: each iteration reads the store, at the pace at which it is asked for the next event, and
-    /// leaving the loop ends it with nothing left behind. Keep the number of the last event that you have handled, and
-    /// give it the next time: no event is lost or repeated in between, also across restarts. It ends, without an error,
-    /// at the shutdown of the gateway and with the cancellation of the task.
+    /// Nothing is read before the sequence is iterated; each iteration reads the store as fast as the reader asks for
+    /// events, and leaving the loop ends it. Keep the number of the last event that you have handled, and give that
+    /// number the next time: no event is lost or repeated in between, also across restarts. The sequence ends, without
+    /// an error, when the gateway shuts down or the task is cancelled.
     ///
-    /// - Parameter number: The number of the last known event; 0 begins with the oldest that is kept. Without one it
-    ///   begins with the first event after the iteration began.
-    /// - Returns: The events; ``GatewayEvent/gap`` comes first when some above the number are kept no longer
+    /// - Parameter number: The number of the last known event; 0 begins with the oldest event that is kept. With nil
+    ///   the sequence begins with the first event after the iteration began.
+    /// - Returns: The events. ``GatewayEvent/gap`` comes first when some events above the number are no longer kept
     ///   (`store.retention`).
     public func events(
         after number: Int64? = nil

@@ -10,8 +10,9 @@ extension Gateway {
     ///
     /// - Parameters:
     ///   - id: The notification.
-    ///   - onPlatforms: Whether platforms are asked to withdraw what they have accepted, where they can.
-    /// - Returns: The counts of messages that were cancelled, that had ended, and that are being sent.
+    ///   - onPlatforms: Whether platforms that can withdraw messages are asked to withdraw those that they have
+    ///     accepted.
+    /// - Returns: How many messages were cancelled, how many had already ended, and how many are being sent.
     /// - Throws: `not_found` when there is no such notification; the store's failure.
     @discardableResult
     public func cancel(
@@ -27,12 +28,13 @@ extension Gateway {
         }
     }
 
-    /// Retries at once what waits for another attempt at a backend, as `POST /v1/backends/{name}/retry` does.
+    /// Retries at once all deliveries and device operations that wait for another attempt at a backend, as `POST
+    /// /v1/backends/{name}/retry` does.
     ///
     /// A pause that the platform asked for stays, and a scheduled message keeps its time.
     ///
     /// - Parameter backend: The name of a backend of the configuration.
-    /// - Returns: The work that is due now, and the pauses that ended and stayed.
+    /// - Returns: The work that is due now, the pauses that ended, and the pauses that go on.
     /// - Throws: `not_found` when no backend has this name; the store's failure.
     @discardableResult
     public func retry(_ backend: String) async throws(GatewayProblem) -> RetriedBackend {

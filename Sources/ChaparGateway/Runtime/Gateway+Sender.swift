@@ -10,9 +10,10 @@ extension Gateway: PushSender {
     ///   - recipients: At most 10,000 of one form.
     ///   - name: The name of a route of the configuration, else of a backend; by default the route that matches.
     ///   - options: Further wishes.
-    /// - Returns: The notification's id, in the form of the API (`NotificationID`), and what the platforms would drop.
-    ///   The outcomes come later: see ``events(after:)`` and ``deliveries(of:)``.
-    /// - Throws: The mistakes with their fields; or that nothing is accepted for now, with the time to try again.
+    /// - Returns: The notification's id, in the form of the API (`NotificationID`), and warnings about values that
+    ///   platforms would drop. The outcomes come later: see ``events(after:)`` and ``deliveries(of:)``.
+    /// - Throws: A problem with the wrong fields, or one that says that no message is accepted now and when to try
+    ///   again.
     @discardableResult
     public func post(
         _ notification: PushNotification,

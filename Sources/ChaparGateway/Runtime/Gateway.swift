@@ -10,8 +10,8 @@ internal import Synchronization
 /// A running gateway: the API in front, the store behind it, and the dispatcher and the outbox relay between store and
 /// platforms.
 ///
-/// As a service it starts everything. At a graceful shutdown it stops claiming and accepting connections at once; open
-/// sends and requests get `queue.drain` at the same time; the store is closed last.
+/// As a service it starts all of its parts. At a graceful shutdown it stops claiming and accepting connections at once.
+/// Then messages that are being sent and open requests together get the time `queue.drain`. The store is closed last.
 public final class Gateway: Service {
     /// The state that all parts share.
     package let state: GatewayState
@@ -38,7 +38,7 @@ public final class Gateway: Service {
 
     /// Builds a gateway; nothing happens before ``run()``.
     ///
-    /// `front` serves the API and ends by itself at a graceful shutdown; it passes requests to `responder`.
+    /// `front` serves the API and passes requests to `responder`; it ends at a graceful shutdown.
     init(
         state: GatewayState,
         api: APIState,
@@ -98,10 +98,10 @@ public final class Gateway: Service {
         }
     }
 
-    /// Closes the store once the time of the shutdown is over, which ends the wait for its writes; nothing is written
-    /// after that.
+    /// Closes the store when the time for the shutdown is over; this ends the wait for the store's writes, and nothing
+    /// is written later.
     ///
-    /// Deliveries whose outcomes it did not take are known as claimed at the next start.
+    /// Deliveries whose outcomes were not stored by then are still claimed at the next start.
     private func closeStoreWhenLate() async {
         for await _ in running {}
         let span = state.snapshot.configuration.queue.drain + Self.lastWrites
@@ -158,8 +158,8 @@ public final class Gateway: Service {
 
     /// Puts another configuration in force: new requests use it, and workers are replaced without losing a message.
     ///
-    /// - Throws: An error when it has no API keys and the gateway listens on an address that other machines reach; then
-    ///   nothing has changed.
+    /// - Throws: An error when the configuration has no API keys and the gateway listens on an address that other
+    ///   machines reach; then nothing has changed.
     public func reload(_ snapshot: GatewaySnapshot) throws(ConfigurationError) {
         if snapshot.configuration.apiKeys.isEmpty, api.isExposed.load(ordering: .relaxed) {
             let issue = ConfigIssue(

@@ -4,9 +4,9 @@ public import ChaparCore
 
 /// The reason why a gateway did not do what the program asked for.
 ///
-/// It is the error of everything that the program asks of a ``Gateway`` in place of a request over HTTP, with the codes
-/// of the API. Nothing was stored, with one exception: after `store_failed` the result is unknown, and a repetition
-/// (of an acceptance: with the same idempotency key) settles it.
+/// Each function of ``Gateway`` that does the work of an HTTP request throws it; its codes are those of the API.
+/// Nothing was stored, with one exception: after `store_failed` it is unknown whether the work was done. Then call the
+/// function again; repeat ``Gateway/accept(_:to:route:backend:app:idempotencyKey:)`` with the same idempotency key.
 public struct GatewayProblem: Error, Sendable, Hashable, CustomStringConvertible, LocalizedError {
     /// The stable code for programs: `invalid_request` when fields are wrong, `not_found`, or another of those in
     /// docs/API.md.

@@ -61,8 +61,8 @@ public struct GatewaySetup: Sendable {
     ///   - backend: The backend. The gateway shuts it down at its end, as a client does that made it.
     ///   - name: The name: letters, digits, `-` and `_`, at most 64.
     ///   - app: The app whose devices and users it reaches.
-    ///   - pacing: The rate limit; nil is the backend's own.
-    /// - Throws: `ConfigurationError` for a name that is none, or that another backend has.
+    ///   - pacing: The rate limit; nil takes the backend's own rate.
+    /// - Throws: `ConfigurationError` for a text that is not a valid name, or a name that another backend has.
     public mutating func add(
         _ backend: any PushBackend,
         as name: String,
@@ -74,7 +74,7 @@ public struct GatewaySetup: Sendable {
 
     /// Adds a backend with further settings of its own.
     ///
-    /// - Throws: `ConfigurationError` for a name that is none, or that another backend has.
+    /// - Throws: `ConfigurationError` for a text that is not a valid name, or a name that another backend has.
     public mutating func add(_ configured: BackendRegistry.ConfiguredBackend) throws(ConfigurationError) {
         let name = configured.name
         guard BackendRegistry.isName(name) else {

@@ -1,7 +1,8 @@
-/// A cold sequence that reads a page of elements when the one before is used up.
+/// A sequence that reads a page of elements when the reader has taken all elements of the page before; nothing is read
+/// before it is iterated.
 ///
-/// Each iteration begins anew. It holds one page and no task, so the reader's pace is the pace of reading, and a
-/// reader that leaves the loop leaves nothing behind.
+/// Each iteration begins anew. It holds one page and no task, so the store is read as fast as the reader asks, and
+/// nothing keeps running when the reader leaves the loop.
 struct PagedSequence<Place: Sendable, Element: Sendable>: AsyncSequence, Sendable {
     /// Reads the page at a place and moves the place on; nil ends the sequence.
     typealias Reading = @Sendable (inout Place) async throws(GatewayProblem) -> [Element]?

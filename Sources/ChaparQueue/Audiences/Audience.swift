@@ -1,11 +1,11 @@
 package import ChaparCore
 
-/// The devices that a message is for: a rule with all that is added outside it.
+/// The devices that a message is for: a rule, and all conditions beside it, such as `exclude` and the list.
 ///
 /// A device is *matched* when it is of the app and the rule holds. A matched device is *skipped* for a cause of
-/// ``AudienceSkip``, or gets the message. It is a value without names of stored rules: ``rule`` and ``exclude`` have
-/// the rules of segments in their place, so a change of a segment does not change an audience that runs. Segments
-/// with lists of members stay leaves, and are looked up live.
+/// ``AudienceSkip``, or gets the message. The value has no names of stored rules: ``rule`` and ``exclude`` have the
+/// segments' rules in their place. So a later change of a segment does not change the audience of a running campaign.
+/// Segments that are lists of members stay leaves of the rule, and are read when a device is checked.
 package struct Audience: Sendable, Hashable {
     /// A list that the message is about (`options.list`), from which users may opt out.
     package struct List: Sendable, Hashable {
@@ -167,8 +167,8 @@ package enum AudienceSkip: String, Sendable, Hashable, CaseIterable {
     case unsubscribed
     /// Its user is not on the message's list.
     case optedOut = "opted_out"
-    /// Each backend that reaches it would refuse the message. Only a campaign's window and a
-    /// dry run find it, never a verdict.
+    /// Every backend that reaches the device would refuse the message. Only a campaign's window and a dry run find this
+    /// cause; a verdict never has it.
     case messageRefused = "message_refused"
 }
 

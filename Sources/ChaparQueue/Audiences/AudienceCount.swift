@@ -56,9 +56,9 @@ package struct AudienceCounter: Sendable {
     ///
     /// - Parameters:
     ///   - audience: The audience.
-    ///   - deadline: The longest time. Then, or when the task is cancelled, the count is
+    ///   - deadline: The longest time of the count. After it, or when the task is cancelled, the result is
     ///     ``AudienceCount/Kind/atLeast``.
-    ///   - limit: The number of matched devices above which it stops, too.
+    ///   - limit: The number of matched devices above which the count stops as well.
     ///   - each: Called with each window.
     /// - Returns: The count.
     /// - Throws: The store's failure.

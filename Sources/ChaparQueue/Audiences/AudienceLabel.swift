@@ -1,10 +1,9 @@
 package import ChaparCore
 
-/// The texts under which a store keeps what belongs to users and devices for audiences, each with an index by device
-/// numbers.
+/// The texts (labels) under which a store keeps tags, list choices and segments of users and devices for audiences.
 ///
-/// The first letter is the kind. Labels of devices stay with the device; labels of users are copied to each device of
-/// the user, and go when the device changes its user.
+/// Each label has an index by device numbers. The first letter is the kind. Labels of devices stay with the device.
+/// Labels of users are copied to each device of the user, and are removed when the device changes its user.
 package enum AudienceLabel {
     /// The most subjects of one change.
     package static let maximumChanges = 1_000

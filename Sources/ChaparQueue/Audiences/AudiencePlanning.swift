@@ -4,8 +4,8 @@ extension AudienceRule {
     /// Returns the sources of an index whose union has every device for which the rule may hold, and about how many
     /// devices they have; nil when no index contains them all.
     ///
-    /// Of the rules of an `all` it takes the cheapest. Leaves of other kinds have no index: each device that the others
-    /// leave is read for them.
+    /// Of the rules of an `all` it takes the one with the fewest devices. Leaves without an index are checked on each
+    /// device that the index returns.
     ///
     /// - Parameters:
     ///   - app: The app of the audience.
@@ -98,7 +98,7 @@ extension AudiencePlan {
     ///
     /// - Parameters:
     ///   - candidates: The candidates that exist, and the number of entries that were read.
-    ///   - limit: The number of entries that the store asked for: with fewer the range is over.
+    ///   - limit: The number of entries that the store asked for. If it read fewer, the range is over.
     ///   - end: The end of the range.
     /// - Returns: The window.
     package func evaluate(_ candidates: AudienceCandidates, limit: Int, through end: Int64) -> AudienceWindow {

@@ -60,7 +60,8 @@ extension AudienceRule {
 
     /// Reads ``json``; nil for another value.
     ///
-    /// The bounds of a caller's rule do not apply: the rules of segments stand in place of their names.
+    /// The limits of a caller's rule do not apply, since the rule has the rules of segments in the place of their
+    /// names.
     package init?(json: JSONValue) {
         var reader = RuleReader(isStored: true)
         guard let rule = reader.read(json, "#", depth: 1), reader.mistakes.isEmpty else { return nil }
@@ -71,7 +72,7 @@ extension AudienceRule {
     ///
     /// - Parameters:
     ///   - value: The rule as JSON.
-    ///   - pointer: The pointer to it, which begins those of the mistakes.
+    ///   - pointer: The pointer to the rule, with which the pointers of mistakes begin.
     /// - Returns: The rule, or nil with the mistakes; and the segments that it names with the pointers to them.
     package static func reading(
         _ value: JSONValue,

@@ -115,10 +115,9 @@ package indirect enum AudienceRule: Sendable, Hashable {
         }
     }
 
-    /// Whether a device must have a tag, a user tag or a segment to match: every way to match needs one.
+    /// Whether a device can match only if it has a tag, a user tag or a segment.
     ///
-    /// Other rules are meant for a population and need the scope `broadcast`. So `any` of a tag and a platform is one
-    /// of those.
+    /// Other rules may match every device and need the scope `broadcast`. So does `any` of a tag and a platform.
     package var isNarrow: Bool { isNarrow(negated: false) }
 
     private func isNarrow(negated: Bool) -> Bool {
@@ -137,7 +136,8 @@ package indirect enum AudienceRule: Sendable, Hashable {
 
     /// Whether the rule holds for a device; this is the definition that every store's queries follow.
     ///
-    /// A segment leaf holds as ``AudienceFacts/segments`` says; ``Audience`` replaces those of segments that are rules.
+    /// A leaf that names a segment holds if ``AudienceFacts/segments`` has the segment; ``Audience`` has replaced the
+    /// leaves of segments that are rules.
     package func matches(_ facts: AudienceFacts) -> Bool {
         switch self {
         case .all(let rules): rules.allSatisfy { $0.matches(facts) }
@@ -176,7 +176,7 @@ package indirect enum AudienceRule: Sendable, Hashable {
 
 /// The facts on which a rule is evaluated: those of a device, its user and its segments.
 ///
-/// Each is derived when a rule asks for it: most rules ask for one.
+/// Each fact is computed when a rule needs it, since most rules need only one.
 package struct AudienceFacts: Sendable {
     private let device: Device
     /// The tags of the device's user.

@@ -34,10 +34,10 @@ package struct AudienceWindow: Sendable {
     package var matched: Int { devices.count + skipped.values.reduce(0, +) }
 }
 
-/// How a window is to be found: the index entries that contain each device that may match.
+/// The index entries that contain each device that may match, by which a window is read.
 ///
-/// It is made once for an audience (``AudienceStore/plan(_:)``) and used for each window. A wrong choice costs reads
-/// and changes no result.
+/// It is made once for an audience (``AudienceStore/plan(_:)``) and used for each window. A bad choice costs more
+/// reads, but does not change the result.
 package struct AudiencePlan: Sendable, Hashable {
     /// An entry of an index by device numbers.
     package enum Source: Sendable, Hashable {
@@ -55,9 +55,9 @@ package struct AudiencePlan: Sendable, Hashable {
     package var candidates: Int64?
     /// The buckets of the devices that a wave is for (``bucket(of:)``); nil for every device.
     ///
-    /// A device outside them is in no window, and not among those that are skipped.
+    /// A device outside these buckets is in no window, and does not count as skipped.
     package var wave: Range<Int64>?
-    /// Whether the devices that are found are asked for again soon, right before messages are sent to them.
+    /// Whether the devices of a window are soon read again, right before messages are sent to them.
     ///
     /// A store may keep them in memory until then (``AudienceStore/subjects(_:)``).
     package var isForSends = false
@@ -80,9 +80,8 @@ package struct AudiencePlan: Sendable, Hashable {
 /// again gets a new one. Every implementation makes these promises:
 /// * ``window(_:after:through:limit:)`` evaluates each device with a number in the range once, as it is in one
 ///   snapshot, in the order of the numbers. Two ranges that do not overlap never return the same device.
-/// * What it returns is what ``Audience/verdict(_:)`` says of each device.
-/// * With sources it reads no device outside them.
-/// * What belongs to a user applies to each of the user's devices, and goes with the device to its next user in the
+/// * Its result for each device is that of ``Audience/verdict(_:)``. * With sources it reads no device outside them. *
+/// What belongs to a user applies to each of the user's devices, and goes with the device to its next user in the
 ///   commit that changes the user.
 package protocol AudienceStore: Sendable {
     /// Returns the highest number of a device now, 0 in an empty registry: the frozen end of a walk.
@@ -108,10 +107,10 @@ package protocol AudienceStore: Sendable {
         limit: Int
     ) async throws(StoreError) -> AudienceWindow
 
-    /// Returns the devices with these ids as audiences see them now, by id; those that do not exist are missing.
+    /// Returns the current facts of the devices with these ids, by id; ids without a device are left out.
     ///
-    /// For the look before a send (``Audience/verdict(_:)``). A change whose call has returned is always seen, also
-    /// where the store has kept what a window read (``AudiencePlan/isForSends``).
+    /// It is used for the check before a send (``Audience/verdict(_:)``). It always returns a change whose call has
+    /// returned, also where the store keeps the devices of a window in memory (``AudiencePlan/isForSends``).
     func subjects(_ ids: [String]) async throws(StoreError) -> [String: AudienceSubject]
 
     // MARK: Labels

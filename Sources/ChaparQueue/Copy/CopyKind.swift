@@ -69,8 +69,8 @@ package enum CopyKind: String, CaseIterable, Sendable {
     ///
     /// * `waiting.flags`: 1 when an attempt may have been delivered, 2 when it is not to be tried again, 4 when it was
     ///   claimed.
-    /// * `waiting.plan`: the index of the delivery's own plan in `notifications.record`, a ``NotificationRecord``.
-    /// * `entries.asked`: 1 when the entry waits because the platform asked for it.
+    /// * `waiting.plan`: the index of the delivery's own plan in `notifications.record`, a ``NotificationRecord``. *
+    /// `entries.asked`: 1 when the entry waits because the platform asked for the wait.
     package var fields: [Field] {
         switch self {
         case .flows: [.integer("number"), .text("backend"), .integer("urgent"), .text("caller")]

@@ -27,8 +27,8 @@ public struct Device: Sendable, Hashable {
     ///
     /// A user may have many devices.
     public var user: String?
-    /// `ios`, `android`, `harmony`, `web`, or `x-` and a name of your own, when the caller said so; see
-    /// ``effectivePlatform``.
+    /// `ios`, `android`, `harmony`, `web`, or `x-` and a name of your own; nil when the caller gave none
+    /// (``effectivePlatform``).
     public var platform: String?
     /// Its tokens, at most one of each service and kind (``TokenSlot``), in the order of these.
     public var tokens: [RegisteredToken]
@@ -117,10 +117,10 @@ public struct Device: Sendable, Hashable {
         token(of: service).flatMap { $0.isAlive ? $0.token : nil }
     }
 
-    /// Returns the token that a backend takes: of the first service in `priority` that it has one of, then of any
-    /// other.
+    /// Returns the token that a backend takes: that of the first service in `priority` for which the device has a
+    /// token, else that of any other service.
     ///
-    /// Nil when the backend takes none of its live tokens of the kind, or has refused those it takes
+    /// Nil when the backend takes none of the device's live tokens of the kind, or has refused all that it takes
     /// (``RegisteredToken/refusals``).
     public func token(
         for audience: BackendAudience,
@@ -137,7 +137,8 @@ public struct Device: Sendable, Hashable {
         return tokens.first(where: fits)
     }
 
-    /// Returns when the app was last known to hold a token: when it was seen, or when it later registered the token.
+    /// Returns the last time at which the app is known to have had a token: when the app was last seen, or when it
+    /// registered the token, if that was later.
     ///
     /// Nil when it is unknown when the app was last seen: an old registration alone does not mean that the app is gone.
     public func lastSeen(with token: DeviceToken) -> Date? {
@@ -181,10 +182,10 @@ extension TokenService {
     public static let priority: [TokenService] = known
 }
 
-/// A refusal that may hold for one backend only, since a wrong environment or app looks the same (`BadDeviceToken`,
-/// `SENDER_ID_MISMATCH`).
+/// A refusal of a token that may be true for one backend only, since a wrong environment or app causes the same refusal
+/// (`BadDeviceToken`, `SENDER_ID_MISMATCH`).
 ///
-/// The backend gets no more messages for the token; others that take it do.
+/// This backend gets no more messages for the token; other backends that take the token do.
 public struct BackendRefusal: Sendable, Hashable {
     /// The most refusals stored for a token; the oldest are removed first.
     public static let maximum = 16
@@ -214,7 +215,7 @@ public struct RegisteredToken: Sendable, Hashable {
     public var environment: TokenEnvironment
     /// The time when the device registered it, to the millisecond.
     ///
-    /// An older refusal does not apply to it.
+    /// A refusal that is older does not apply to this registration.
     public var registeredAt: Date
     /// The platform's verdict, when there is one.
     public var tombstone: Tombstone?
@@ -244,9 +245,9 @@ public struct RegisteredToken: Sendable, Hashable {
     /// Whether messages go to it: it has no tombstone, or a quarantined one.
     public var isAlive: Bool { tombstone?.isQuarantined ?? true }
 
-    /// Whether a backend may use it: it is alive, and the backend has not refused it.
+    /// Whether a backend may use the token: it is alive, and the backend has not refused it.
     ///
-    /// While a tombstone is quarantined all refusals are in doubt, so none of them counts.
+    /// While a tombstone is quarantined, no refusal of the token counts, since all are in doubt.
     public func isUsable(by backend: String) -> Bool {
         if let tombstone { return tombstone.isQuarantined }
         return refusals.isEmpty || !refusals.contains { $0.backend == backend }

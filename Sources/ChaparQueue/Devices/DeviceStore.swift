@@ -41,9 +41,9 @@ public protocol DeviceStore: Sendable {
     /// Removes a device with its tokens; returns false when there was none.
     func delete(_ id: String, outbox: Date?) async throws(StoreError) -> Bool
 
-    /// Puts devices into the outbox for one backend as if they were new; those that do not exist are skipped.
+    /// Puts devices into the outbox for one backend as if they were new; ids without a device are skipped.
     ///
-    /// For platforms that are new; returns the number of devices.
+    /// It is used for platforms that are new in the configuration; returns the number of devices.
     func backfill(_ ids: [String], to backend: String, at moment: Date) async throws(StoreError) -> Int
 
     /// Returns the devices with these ids, by id, in one read; those that do not exist are missing.
@@ -61,8 +61,7 @@ public protocol DeviceStore: Sendable {
 
     /// Returns a page of the devices that match a query.
     ///
-    /// A device that matches all the time is neither left out nor returned twice, also when others change between
-    /// pages.
+    /// A device that matches all the time is returned exactly once, also when other devices change between pages.
     func list(_ query: DeviceQuery, after cursor: DeviceCursor?, limit: Int) async throws(StoreError) -> DevicePage
 
     /// Returns the device of an app that has a token now; nil when none has registered it.
@@ -72,8 +71,8 @@ public protocol DeviceStore: Sendable {
 
     /// Records refusals that may hold for their backends only (``RegisteredToken/refusals``).
     ///
-    /// Returns the refusals of tokens that all alternatives have refused before, and the last ones
-    /// (``TokenRefusal/isLast``) of tokens that are not registered; these are not recorded.
+    /// Returns the refusals that it does not record: those of tokens that all alternative backends have already
+    /// refused, and the last refusals (``TokenRefusal/isLast``) of tokens that are not registered.
     func record(_ refusals: [TokenRefusal]) async throws(StoreError) -> [TokenRefusal]
 
     /// Removes the refusals by single backends of up to `limit` tokens.
@@ -86,8 +85,8 @@ public protocol DeviceStore: Sendable {
 
     /// Removes tokens from the devices of an app that have them; other tokens are ignored.
     ///
-    /// For tokens that are of no further use, such as those of a Live Activity that has ended. It needs no space, so it
-    /// works in a full store as well.
+    /// It is for tokens that are no longer needed, such as those of a Live Activity that has ended. It needs no space,
+    /// so it works in a full store as well.
     func remove(_ tokens: [DeviceToken], in app: AppName) async throws(StoreError)
 
     /// Puts a tombstone on each of these tokens, where it is registered, of the refusal's kind and not younger than the

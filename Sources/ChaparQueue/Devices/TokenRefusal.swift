@@ -21,9 +21,9 @@ public struct TokenRefusal: Sendable, Hashable {
     public var isCertain: Bool
     /// Other backends that may still take the token; empty when the refusal holds everywhere.
     public var alternatives: [String]
-    /// Whether the message that was refused goes to no other backend.
+    /// Whether the refused message cannot go to another backend.
     ///
-    /// Then a token that no device has registered counts as dead: nothing else is known of it.
+    /// Then a token that no device has registered counts as dead, since no other backend can show that it is alive.
     public var isLast: Bool
     /// The sender of the refused message: the API key's name, empty without one or when it is unknown.
     public var caller: String

@@ -5,9 +5,10 @@ internal import ChaparCore
 extension RegisteredToken {
     /// Returns the registration to store when the same token was registered before as `old`.
     ///
-    /// A tombstone stays unless the registration is younger; one that comes with the registration, as from an export,
-    /// replaces the old one. The same holds for a refusal of a single backend: a backend whose configuration was wrong
-    /// is tried again once the app has restarted. An environment stays unless another one is given.
+    /// The old tombstone is kept unless the registration is younger; a tombstone in the registration itself, as from an
+    /// export, replaces the old one. The same rule applies to the refusal of a single backend, so a backend whose
+    /// configuration was wrong is tried again once the app has restarted. The environment is kept unless the
+    /// registration has another one.
     public func registered(over old: RegisteredToken?) -> RegisteredToken {
         var new = self
         new.registeredAt = registeredAt.toMillisecond
@@ -29,7 +30,7 @@ extension RegisteredToken {
         case exhausted
     }
 
-    /// Returns the effect on this registration of a refusal that may hold for its backend only
+    /// Returns the effect on this registration of a refusal that may be true for its backend only
     /// (``ChaparQueue/TokenRefusal/alternatives``).
     public func effect(of refusal: TokenRefusal) -> RefusalEffect {
         guard isAlive, isMeant(by: refusal) else { return .none }
@@ -58,7 +59,8 @@ extension RegisteredToken {
         registeredAt.millisecondsSince1970 > other.registeredAt.millisecondsSince1970
     }
 
-    /// Whether a refusal is about this registration: it is not older, and the message was for tokens of this kind.
+    /// Whether a refusal applies to this registration: the refusal is not older, and the message was for tokens of this
+    /// kind.
     ///
     /// A caller may send a token a message of another kind than the token's, such as a call. The platform then answers
     /// about another topic, and the token may be valid at its own.
@@ -122,8 +124,8 @@ extension Date {
 extension Device {
     /// Returns the device to store when it replaces an older registration.
     ///
-    /// Tokens of other kinds stay unless it has one for the same slot: an app registers them when calls or Live
-    /// Activities begin, not each time it starts.
+    /// Tokens of other kinds are kept unless the new registration has one for the same slot: an app registers them when
+    /// calls or Live Activities begin, not each time it starts.
     public func replacing(_ old: Device) -> Device {
         var new = self
         var room = Self.maximumKindTokens - new.tokens.count { $0.kind != .device }

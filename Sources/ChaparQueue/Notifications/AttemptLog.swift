@@ -20,9 +20,9 @@ public enum AttemptLog {
         return asked > log.lastPlace(of: beginning) ?? -1
     }
 
-    /// Whether a platform took the message in one of the attempts, and none has reported since that it failed.
+    /// Whether a platform took the message in one of the attempts, and no platform has reported a failure since.
     ///
-    /// Of deliveries that have not ended it is true only for those that wait, or waited, for a report before other
+    /// For a delivery that has not ended it is true only if the delivery waits, or waited, for a report before other
     /// backends take over (``ChaparComposition/Escalation``). It searches the bytes, as ``asksToWait(_:)`` does.
     package static func isAccepted(_ log: [UInt8]) -> Bool {
         guard let accepted = log.lastPlace(of: acceptance) else { return false }

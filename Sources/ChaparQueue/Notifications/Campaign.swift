@@ -1,12 +1,12 @@
 public import ChaparCore
 public import Foundation
 
-/// A notification whose recipients are an audience: what was accepted, and how far its fan-out is.
+/// A notification whose recipients are an audience: its accepted content, and how many of its deliveries are made.
 ///
-/// The gateway decides what happens to it (`next`), and a store keeps it as one value with a ``version``: it takes a
-/// change only of the version that it has. A window's deliveries, its counters and its cursor are one commit
-/// (``CampaignWrite``), so a window that was not committed has left nothing, and none is written twice, whichever nodes
-/// try it.
+/// The gateway decides what happens to it (`next`). A store keeps it as one value with a ``version``, and accepts a
+/// change only if it was made from the stored version. The deliveries, the counters and the cursor of a window are one
+/// commit (``CampaignWrite``). So a window that was not committed leaves no trace, and none is written twice, even if
+/// several nodes try.
 public struct Campaign: Sendable, Hashable {
     /// The phase of a campaign.
     public enum Phase: Int64, Sendable, Hashable, CaseIterable {
@@ -49,9 +49,9 @@ public struct Campaign: Sendable, Hashable {
     public var caller: String
     /// The app whose registry has the audience.
     public var app: AppName
-    /// The part that its deliveries' notifications share: content, metadata, time of acceptance.
+    /// The fields that the notifications of all windows share: content, metadata, time of acceptance.
     ///
-    /// Its plans are not used: each window finds those of its devices.
+    /// The plans in it are not used: each window finds the plans of its devices.
     public var record: NotificationRecord
     /// The audience, and what decides its deliveries' plans, in a form that only the gateway reads.
     public var audience: [UInt8]
@@ -87,7 +87,7 @@ public struct Campaign: Sendable, Hashable {
     public var passAt: Date?
     /// The number of the last device that a window of this pass covered.
     public var cursor: Int64 = 0
-    /// The highest number of a device when it began; nil before.
+    /// The highest number of a device when the campaign began; nil before it begins.
     ///
     /// Devices that were registered later are not in the audience.
     public var bound: Int64?
@@ -202,8 +202,8 @@ extension Campaign {
         return rates.min()
     }
 
-    /// About how many deliveries are still to be made: by the estimate, or, once more were made, by the density of the
-    /// audience so far.
+    /// About how many deliveries are still to be made: computed from the estimate, or, once more deliveries than
+    /// estimated were made, from the share of matched devices so far.
     private var expectedRest: Double {
         guard let bound else { return 1 }
         if let expected, expected > reached {
@@ -324,12 +324,13 @@ extension Campaign {
         lease = nil
     }
 
-    /// Begins the next pass after a wave, or pauses because more of it failed than the stop rule allows.
+    /// Begins the next pass after a wave, or pauses the campaign because more deliveries of the wave failed than the
+    /// stop rule allows.
     ///
     /// - Parameters:
-    ///   - now: The present time.
-    ///   - failed: The number of its deliveries that failed.
-    ///   - ended: The number of its deliveries that ended.
+    ///   - now: The current time.
+    ///   - failed: The number of deliveries that failed.
+    ///   - ended: The number of deliveries that ended.
     /// - Returns: Whether it goes on.
     package mutating func beginNextPass(at now: Date, failed: Int, of ended: Int) -> Bool {
         if let most = pace.stopAbove, ended > 0, pauseReason == nil, Double(failed) > most * Double(ended) {

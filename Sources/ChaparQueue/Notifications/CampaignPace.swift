@@ -25,9 +25,9 @@ public struct CampaignPace: Sendable, Hashable {
     public var over: Int64?
     /// The waves that come before the rest, in the order of ``Wave/upTo``.
     public var waves: [Wave]
-    /// The share of a wave's ended deliveries that may have failed; nil for any.
+    /// The largest share of a wave's ended deliveries that may have failed; nil for no limit.
     ///
-    /// Above it the campaign pauses itself after the wave.
+    /// If more failed, the campaign pauses itself after the wave.
     public var stopAbove: Double?
 
     /// Makes a pace, by default without any limit.
@@ -52,10 +52,11 @@ public struct CampaignPace: Sendable, Hashable {
     }
 }
 
-/// The deliveries that the pace of a campaign allows now and that are not made yet, with their fraction.
+/// The number of deliveries, with a fraction, that the pace of a campaign allows now and that are not made yet.
 ///
-/// It is kept with the campaign, so a restart neither repeats nor loses a part. What could not be made while the
-/// gateway stood still, or the queue was full, is not caught up with: the rate is never above that of the pace.
+/// It is stored with the campaign, so a restart neither repeats nor loses a part of it. Deliveries that could not be
+/// made while the gateway stood still, or the queue was full, are not made faster later: the rate is never above the
+/// pace.
 public struct PaceCredit: Sendable, Hashable {
     /// The span whose deliveries may be made at once after a time without any, in seconds.
     static let burst = 2.0

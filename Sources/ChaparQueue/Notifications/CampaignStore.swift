@@ -6,36 +6,37 @@ public import ChaparCore
 public indirect enum CampaignWrite: Sendable {
     /// A campaign that is accepted.
     case new(Campaign)
-    /// A campaign as it is to be, made from the version that it names, and parts of which nothing waits any more.
+    /// The new value of a campaign, with the version that it was made from, and the campaign's parts in which no
+    /// delivery waits any more.
     ///
-    /// When the campaign has another version meanwhile, nothing of the batch is written, and the result is
+    /// If the stored campaign has another version by then, nothing of the batch is written, and the result is
     /// ``EnqueueResult/outdated``. The notifications of the batch become parts of the campaign.
     case change(Campaign, settled: [Int64])
 }
 
-/// Campaigns, in the store of their deliveries.
+/// The campaigns of a store, which also has their deliveries.
 ///
-/// They are written by ``NotificationStore/enqueue(_:)`` (``EnqueueBatch/campaign``); here they are read. A store that
-/// has none leaves ``StoreAbilities/campaigns`` nil, and the gateway refuses audiences.
+/// ``NotificationStore/enqueue(_:)`` writes them (``EnqueueBatch/campaign``); this protocol reads them. In a store
+/// without campaigns ``StoreAbilities/campaigns`` is nil, and the gateway refuses messages to audiences.
 public protocol CampaignStore: Sendable {
     /// Returns a campaign; nil when there is none.
     func campaign(_ id: NotificationID) async throws(StoreError) -> Campaign?
 
     /// Returns the campaigns that are not over (``Campaign/endedAt``), the oldest first.
     ///
-    /// It is cheap where there is none: the gateway asks again and again.
+    /// It must cost little where there are no campaigns, since the gateway calls it again and again.
     func openCampaigns(limit: Int) async throws(StoreError) -> [Campaign]
 
     /// Returns campaigns with an id below `before`, the newest first.
     func campaigns(before: NotificationID?, limit: Int) async throws(StoreError) -> [Campaign]
 
-    /// Returns what waits of a campaign.
+    /// Returns how many deliveries of a campaign wait.
     ///
-    /// It looks only at parts that are not settled, so its cost does not grow with the campaign.
+    /// It reads only parts that are not settled, so its cost does not grow with the campaign.
     func load(of id: NotificationID) async throws(StoreError) -> CampaignLoad
 
     /// Returns the notifications of a campaign that have deliveries with a number above `after`, in the order of their
-    /// numbers; with `onlyOpen` those of which something may wait.
+    /// numbers; with `onlyOpen` only notifications in which a delivery may wait.
     func parts(of id: NotificationID, after: Int64?, limit: Int, onlyOpen: Bool) async throws(StoreError)
         -> [StoredPart]
 
@@ -98,11 +99,11 @@ extension NotificationStore {
         return try await enqueue(batch) == .accepted
     }
 
-    /// Changes the present form of a campaign by `change`, which returns whether it changed anything.
+    /// Changes the stored value of a campaign by `change`, which returns whether it changed anything.
     ///
     /// `change` may be called more than once.
     ///
-    /// - Returns: The campaign as it is now, and whether it was changed; nil when there is none.
+    /// - Returns: The current value of the campaign, and whether it was changed; nil when there is no such campaign.
     package func changeCampaign(
         _ id: NotificationID,
         _ change: (inout Campaign) -> Bool

@@ -20,8 +20,8 @@ public final class DeliveryHead: Sendable {
     /// The time when the notification was accepted.
     public var acceptedAt: Date { record.acceptedAt }
 
-    /// Makes the common data of deliveries with the plan at an index of the record's plans; the last plan stands for
-    /// larger indices.
+    /// Makes the common data of deliveries with the plan at an index of the record's plans; for a larger index the last
+    /// plan is used.
     public init(
         id: NotificationID,
         record: NotificationRecord,
@@ -164,9 +164,10 @@ public struct Resolution: Sendable {
     public var mayHaveBeenSent: Bool
     /// Its event, as JSON; nil for none.
     public var event: [UInt8]?
-    /// The address by which the platform's later receipt finds the delivery; nil when none is expected.
+    /// The address by which the platform's later receipt finds the delivery; nil when no receipt is expected.
     ///
-    /// A delivery that waits for a report before other backends take over has one, too. A delivery gets one at most.
+    /// A delivery that waits for a report before other backends take over has an address, too. A delivery has at most
+    /// one address.
     public var receipt: ReceiptAddress?
 
     /// Makes a resolution of a claim.

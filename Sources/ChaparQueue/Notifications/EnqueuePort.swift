@@ -1,6 +1,6 @@
 public import ChaparCore
 
-/// A caller's own entrance to a store: it submits work without waiting, and gets the results in groups.
+/// A caller's own way to submit work to a store: it submits without waiting, and gets the results in groups.
 ///
 /// ``NotificationStore/makePort(receive:)`` makes one for each event loop, or any other caller that wants its results
 /// together. It serves callers for which a suspended task for each request would cost more than the request itself.

@@ -68,7 +68,7 @@ public struct NewNotification: Sendable {
     public var id: NotificationID
     /// The content, for a claim right after the acceptance.
     public var notification: PushNotification
-    /// The part that is stored as one value: the content as it is returned by a later claim, the plans, the time of
+    /// The part that is stored as one value: the content that a later claim returns, the plans, and the time of
     /// acceptance.
     public var record: NotificationRecord
     /// The recipients; never empty.
@@ -77,9 +77,10 @@ public struct NewNotification: Sendable {
     public var recipients: [Recipient]
     /// The plan of each recipient, an index in the record's plans: at most 255, since there are few token services.
     ///
-    /// Empty when all have the first.
+    /// It is empty when all recipients have the first plan.
     public var planOf: [UInt8]
-    /// The user of each recipient's device, as the registry has it at the acceptance, by which a search finds it.
+    /// The user of each recipient's device, as the registry has it at the acceptance; a search finds the delivery by
+    /// it.
     ///
     /// Empty when no recipient is a device of a user.
     public var users: [String?]
@@ -135,9 +136,9 @@ public struct NewNotification: Sendable {
     /// The plan of every recipient, unless ``planOf`` names another one.
     public var plan: DeliveryPlan { record.plan(at: 0) }
 
-    /// Whether its deliveries come before those of normal priority.
+    /// Whether its deliveries are sent before deliveries of normal priority.
     ///
-    /// Those of a campaign do not, also where the platforms get them with high priority.
+    /// Deliveries of a campaign are not, even if the platforms get them with high priority.
     package var isUrgent: Bool { Self.isUrgent(notification.priority, partOf: record.partOf) }
 
     /// Whether deliveries of this priority, and of this campaign if any, come before those of normal priority.

@@ -48,8 +48,8 @@ public struct NodeNote: Sendable, Hashable {
     }
 }
 
-/// A store that several gateways share, through which they exchange facts that are in no row: a pause that a platform
-/// asked for, answers that were counted.
+/// A store that several gateways share, and through which they send each other facts that are not stored: a pause that
+/// a platform asked for, counts of answers.
 ///
 /// Notes are not stored: one that is sent while the database, or another node, is unreachable may be lost.
 public protocol NodeExchange: Sendable {

@@ -26,7 +26,8 @@ public protocol NotificationStore: StateStore {
 
     /// The abilities of this store that not every store has.
     ///
-    /// A store that wraps another one returns that one's. There is no default, so that no wrapper loses them unnoticed.
+    /// A store that wraps another store returns the abilities of that store. There is no default, so that a wrapper
+    /// cannot lose them unnoticed.
     var abilities: StoreAbilities { get }
 
     /// Adds an observer, which is called after each commit, on any thread, and must be quick.
@@ -60,14 +61,14 @@ public protocol NotificationStore: StateStore {
     ///
     /// It is cheap; called before each send.
     ///
-    /// A store that gateways share gives the claims of a gateway that was suspended to another; what the first one sent
-    /// after that would be a second copy.
+    /// A store that gateways share gives the claims of a suspended gateway to another gateway. If the suspended gateway
+    /// sent them afterwards, the messages would be second copies.
     func holdsClaims(since moment: ContinuousClock.Instant) -> Bool
 
     /// Claims up to `limit` waiting deliveries of any backend whose time to live has ended; never waits.
     func claimExpired(limit: Int) async throws(StoreError) -> [ClaimedDelivery]
 
-    /// Scans a backend's queue for due deliveries that are not claimed, and reads those that are wanted.
+    /// Scans a backend's queue for due deliveries that are not claimed, and returns those for which `isWanted` is true.
     ///
     /// It claims nothing and writes nothing. A delivery that was accepted or released a moment ago may be missing until
     /// the next scan. `isWanted` is called on any thread and must be quick.
@@ -89,7 +90,7 @@ public protocol NotificationStore: StateStore {
         event: @escaping @Sendable (ClaimedDelivery, DeliveryState, EndReason) -> [UInt8]
     ) async throws(StoreError) -> Set<Int64>
 
-    /// Makes the deliveries of a backend due that wait for another attempt, and returns their number.
+    /// Makes those deliveries of a backend due that wait for another attempt, and returns their number.
     ///
     /// A scheduled delivery keeps its time. So does one that waits for the platform's report after an attempt without
     /// an answer (``ChaparComposition/DeliveryPlan/UnknownRule/wait``), or because the platform asked for a wait
@@ -140,7 +141,7 @@ public protocol NotificationStore: StateStore {
 
     /// Moves all waiting deliveries of a backend to another one, now and whenever a plan reaches the first one.
     ///
-    /// The next claim from the first one's queue ends the redirection. Returns the number of moved deliveries; nil,
+    /// The next claim from the first backend's queue ends the redirection. Returns the number of moved deliveries; nil,
     /// without any change, while some of them are claimed.
     func move(backend: String, to other: String) async throws(StoreError) -> Int?
 
@@ -167,10 +168,11 @@ public protocol NotificationStore: StateStore {
     /// It is cheap: kept in memory or read from a small index.
     func depths() async throws(StoreError) -> [String: QueueDepth]
 
-    /// Returns the deliveries of each sender that wait in any queue; a sender without one is left out.
+    /// Returns the number of waiting deliveries of each sender, in all queues; a sender without waiting deliveries is
+    /// left out.
     ///
-    /// A sender is the API key's name, empty without one. As cheap as ``depths()``. The default is nil: this store does
-    /// not look at its queue by sender.
+    /// A sender is the name of an API key; it is empty without a key. It must be as cheap as ``depths()``. The default
+    /// is nil, for a store that does not count by sender.
     func depthsBySender() async throws(StoreError) -> [String: SenderDepth]?
 
     /// Removes expired notifications, events and idempotency keys, the most that one short commit allows, and frees

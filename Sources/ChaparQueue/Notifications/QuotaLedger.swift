@@ -3,9 +3,9 @@ public import ChaparCore
 
 /// A store that several gateways share, in which they count their messages against common quotas.
 ///
-/// Each backend with a ``ChaparCore/Pacing`` has a quota. A gateway reserves a slice of it, sends without asking until
-/// that is used up, and returns what it does not use. Gateways may have different pacing for one quota: its level is
-/// kept as a part of the whole, and each request is computed with the request's own pacing.
+/// Each backend with a ``ChaparCore/Pacing`` has a quota. A gateway reserves a slice of the quota, sends without asking
+/// until the slice is used up, and returns the unused rest. Gateways may have different pacing for one quota: the store
+/// keeps the level as a part of the whole, and computes each request with the request's own pacing.
 public protocol QuotaLedger: Sendable {
     /// Returns unused messages of a gateway and reserves more for it, in one atomic step.
     ///
@@ -72,7 +72,7 @@ public struct QuotaLevel: Sendable, Hashable {
     /// The time of this level, by the ledger's clock.
     public var filledAt: Date
 
-    /// The largest step back of the clock, in seconds, that a delayed request explains; a larger one means that the
+    /// The largest step back of the clock, in seconds, that a delayed request can cause; a larger step means that the
     /// clock was set.
     private static let largestLag = 1.0
 

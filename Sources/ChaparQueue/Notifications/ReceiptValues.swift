@@ -34,7 +34,7 @@ public struct ReceiptEntry: Sendable {
     public var state: DeliveryState?
     /// The entry for the delivery's attempt log, one JSON object, the same when the receipt is repeated.
     public var logEntry: [UInt8]
-    /// Whether it may be about this delivery, by its recipient and its sender.
+    /// Whether the receipt may be about this delivery, judged by the delivery's recipient and sender.
     ///
     /// The store calls it within its own work, so it must not wait.
     public var isFor: @Sendable (ReceivedDelivery) -> Bool
@@ -98,8 +98,8 @@ public struct ReceivedDelivery: Sendable, Hashable {
 public enum ReceiptResult: Sendable, Hashable {
     /// No delivery has this address: it belongs to another system, or was purged.
     case unknown
-    /// A platform may have its delivery, and the platform's answer is not written yet, or another backend takes over
-    /// now. Nothing changed: the same receipt has to come again.
+    /// The receipt is too early: a platform may have the delivery and its answer is not written yet, or another backend
+    /// takes over now. Nothing was changed: the same receipt has to come again.
     case early
     /// It was recorded before, or came after a receipt that outranks it; nothing changed.
     case repeated(ReceivedDelivery)

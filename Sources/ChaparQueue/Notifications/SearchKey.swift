@@ -44,7 +44,7 @@ extension NewNotification {
 
     /// Calls a function with each key by which a search finds the notification, and the number of the delivery.
     ///
-    /// All recipients of a notification have the same form, so those of most notifications are not looked at.
+    /// All recipients of a notification have the same form, so for most notifications they need not be read.
     package func forEachSearchKey<Failure: Error>(
         _ body: (_ key: SearchKey, _ delivery: Int64) throws(Failure) -> Void
     ) throws(Failure) {

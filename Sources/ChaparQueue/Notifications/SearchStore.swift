@@ -3,9 +3,9 @@ public import ChaparCore
 
 /// A store in which deliveries are searched for, newest first.
 ///
-/// Three searches begin at an index: by key (``SearchKey``), and for deliveries that ended badly. Any other reads
-/// deliveries one by one, the newest first, and stops after a number of them. In each the caller decides about a
-/// delivery once it is read.
+/// A search by key (``SearchKey``) and a search for deliveries that ended badly begin at an index. Any other search
+/// reads deliveries one by one, the newest first, and stops after a number of them. In each search the caller decides
+/// whether a delivery that was read is wanted.
 public protocol SearchStore: StateStore {
     /// Returns the deliveries of a part of the store that are wanted, the highest numbers first.
     ///
@@ -16,7 +16,7 @@ public protocol SearchStore: StateStore {
         where isWanted: @escaping @Sendable (FoundDelivery) -> Bool
     ) async throws(StoreError) -> SearchPage
 
-    /// Returns the lowest number of a delivery from which on the indexes of keys and of bad ends have all deliveries.
+    /// Returns the number of the first delivery from which on the indexes of keys and of bad ends are complete.
     ///
     /// Older ones were accepted or ended before the store had these indexes.
     func indexedFrom() async throws(StoreError) -> Int64
@@ -107,9 +107,9 @@ public struct FoundDelivery: Sendable {
         DeliveryPlace(notification: notification, index: Int(clamping: notification.place(of: delivery.id)))
     }
 
-    /// The plan that the delivery had: the first of the notification's with the backend that has it, or had it last.
+    /// The plan of the delivery: the notification's first plan with the backend that has the delivery, or had it last.
     ///
-    /// No store keeps the index of the plan after the end.
+    /// It is only a guess, since no store keeps the index of the plan after the end.
     package var plan: DeliveryPlan {
         record.plans.first { $0.backends.contains(delivery.backend) } ?? record.plan(at: 0)
     }

@@ -77,7 +77,7 @@ package enum SeriesScale: Int64, Sendable, CaseIterable {
 
 /// The counts of the spans of a row: the minutes of an hour, or the hours of a day.
 ///
-/// A span without counts is one in which no gateway ran, or whose counts were lost with the process.
+/// A span has no counts when no gateway ran in it, or when its counts were lost with the process.
 ///
 /// The stored form has for each span a byte: 0 for none, 1 for zeros only, 2 for counts. A byte follows whose bits tell
 /// which values are not 0, then those values, seven bits a byte with the lowest first. Spans at the end without counts
@@ -232,7 +232,7 @@ package protocol SeriesStore: Sendable {
     /// Adds or replaces rows, all in one commit.
     func saveSeries(_ rows: [SeriesRow]) async throws(StoreError)
 
-    /// Returns the rows that a question is for, of one moment of the store.
+    /// Returns the rows of a query, all from one snapshot of the store.
     ///
     /// A row whose stored form cannot be read is left out.
     func series(_ look: SeriesLook) async throws(StoreError) -> [SeriesRow]

@@ -1,7 +1,7 @@
 /// The abilities of a store that not every store has.
 ///
 /// The gateway asks ``NotificationStore/abilities`` for them and never the store's type. So a store that wraps another
-/// one keeps them by passing on this one value, those of later versions included.
+/// store keeps all of its abilities, also those of later versions, by passing on this one value.
 public struct StoreAbilities: Sendable {
     /// The exchange with other gateways that share the store; nil where only one gateway uses it.
     public var nodes: (any NodeExchange)?

@@ -164,8 +164,8 @@ public struct BrokenRun: Sendable, Hashable {
 public struct StoreHealth: Sendable, Hashable {
     /// Whether new work is taken.
     public var acceptsWork: Bool
-    /// Whether new work is refused because `max_waiting` deliveries wait, or nearly that many, so that most new work is
-    /// refused.
+    /// Whether new work is refused since `max_waiting` deliveries wait; also true when nearly that many wait, so that
+    /// most new work is refused.
     public var isQueueFull = false
     /// The reason why no new work is taken, in a sentence with the fix.
     public var detail: String?
@@ -194,7 +194,7 @@ public struct StoreHealth: Sendable, Hashable {
     /// Counts the queue as full when less than a hundredth of `bound` is left, unless new work is refused for another
     /// reason.
     ///
-    /// So the state also covers requests with many recipients, which are refused before those with few, and readiness
+    /// So requests with many recipients, which are refused before requests with few, are covered too, and readiness
     /// does not change with each delivery that ends.
     package mutating func note(waiting: Int, bound: Int) {
         guard acceptsWork, waiting >= bound - bound / 100 else { return }

@@ -13,8 +13,8 @@ public struct UserTraces: Sendable, Hashable {
     public var notifications: Set<Int64>
     /// The end of the traces; nil before the devices were removed.
     ///
-    /// A user may continue to send and register again: what comes after the end is not erased, since the erasure would
-    /// otherwise never finish.
+    /// A user may go on using the app: data from after the end are not erased, since the erasure would otherwise never
+    /// finish.
     public var end: End?
 
     /// The newest delivery and event in a store at some time.

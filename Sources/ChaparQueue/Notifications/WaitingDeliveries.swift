@@ -93,8 +93,8 @@ public struct WaitingPage: Sendable {
 
 /// The part of a stalled queue that is scanned next.
 ///
-/// The first round scans every delivery, and so does one at each interval; the rounds between them scan only deliveries
-/// that have come due since. So a standing backlog costs little.
+/// The first round, and one round in each interval, scans every delivery; the rounds between them scan only deliveries
+/// that have come due since. So a backlog that does not move costs little.
 package struct WaitingRounds: Sendable {
     /// The span before a scan, in seconds, whose due deliveries are scanned again in the next one, since their commit
     /// may have come later.

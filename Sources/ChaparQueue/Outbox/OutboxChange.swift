@@ -15,7 +15,7 @@ public struct OutboxChange: Sendable, Hashable {
         /// An entry that was requested while an older change of its device was not planned.
         case operation(OutboxEntry)
 
-        /// Makes a change that platforms may have to learn of; nil when only the record's own times, and tokens of
+        /// Makes a change that may have to be sent to platforms; nil when only the record's own times, or tokens of
         /// other kinds than the app's own, differ.
         public init?(from old: Device?, to new: Device?) {
             if var same = old, let new {

@@ -15,7 +15,7 @@ public struct OutboxEntry: Sendable, Hashable {
         case subscription
         /// Its tags or fields change: ``ChaparCore/TagEditor``.
         case tags
-        /// The app reported an event of a message, or one of its own: ``ChaparCore/EventReporter``,
+        /// The app reported an event of a message, or an event of its own: ``ChaparCore/EventReporter``,
         /// ``ChaparCore/CustomEventReporter``.
         case event
     }

@@ -16,10 +16,10 @@ public import ChaparCore
 public protocol OutboxStore: Sendable {
     /// Stores entries, all of them or none, in the order given, after those that wait.
     ///
-    /// Those of a device with an unplanned change wait behind it in the outbox.
+    /// Entries of a device that has an unplanned change wait behind this change in the outbox.
     func enqueue(_ entries: [OutboxEntry]) async throws(StoreError)
 
-    /// Claims up to `limit` due entries of a backend, those due longest first, under a lease.
+    /// Claims up to `limit` due entries of a backend under a lease, beginning with the entry that is due the longest.
     ///
     /// Waits up to `wait` for one; returns nothing after that, or when the task is cancelled.
     func claimEntries(of backend: String, limit: Int, lease: Duration, wait: Duration) async throws(StoreError)
@@ -31,9 +31,9 @@ public protocol OutboxStore: Sendable {
     /// ``OutboxResult/Ending/end`` counts, and only while no other owner has the entry.
     func record(_ results: [OutboxResult]) async throws(StoreError)
 
-    /// Makes the entries of a backend due that wait for another attempt, and returns their number.
+    /// Makes those entries of a backend due that wait for another attempt, and returns their number.
     ///
-    /// Those whose platform asked for the wait (``OutboxResult/asksToWait``) keep their time, also across a restart.
+    /// Entries whose platform asked for the wait (``OutboxResult/asksToWait``) keep their time, also across a restart.
     func makeRetriesDue(ofEntriesAt backend: String) async throws(StoreError) -> Int
 
     /// Returns the waiting entries of a device, the oldest first.
@@ -75,9 +75,9 @@ public struct ClaimedEntry: Sendable, Hashable {
     ///
     /// An attempt whose owner died counts.
     public var attempt: Int
-    /// The number of the claim, which only grows.
+    /// The number of the claim; each claim of an entry has a larger number than the one before.
     ///
-    /// A result counts only under the claim in force; an end counts also when no owner has the entry.
+    /// A result counts only with the number of the current claim; an end also counts when no owner has the entry.
     ///
     /// It is 0 in a store that distinguishes the claims of one entry by their attempts.
     public var lease: Int64 = 0

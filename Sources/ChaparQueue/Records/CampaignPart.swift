@@ -1,7 +1,7 @@
 /// The place of a notification in its campaign.
 ///
 /// The fan-out of a campaign writes a notification for each window of its audience. Events and answers about a delivery
-/// of such a part name the campaign, which its sender knows, and the delivery's place there.
+/// of such a notification name the campaign, whose id the sender knows, and the delivery's place in the campaign.
 public struct CampaignPart: Sendable, Hashable {
     /// The number of the campaign.
     public var campaign: Int64
@@ -27,7 +27,7 @@ public struct CampaignPart: Sendable, Hashable {
 
     /// Reads ``encoded``; nil when it is damaged.
     ///
-    /// Bytes behind it are those of a newer program, which may add some.
+    /// Further bytes are ignored: a newer program may have added them.
     init?(encoded bytes: ArraySlice<UInt8>) {
         guard bytes.count >= 17, let campaign = RecordCoding.number(in: bytes.prefix(8)),
             let first = RecordCoding.number(in: bytes.dropFirst(8).prefix(8)), let flags = bytes.dropFirst(16).first

@@ -5,8 +5,9 @@ public import Foundation
 /// The part of a notification that no query of a store needs.
 ///
 /// A store keeps it as one value (``encoded``), and so do its archive, its staged rows, a copy and a backup. To add a
-/// field: a property here with a tag of its own, the reader of the request, and the writer of the answer. What a store
-/// filters, joins, orders or changes by is a column instead: id, caller, collapse id, expiry, scheduled time.
+/// field: a property here with a tag of its own, the reader of the request, and the writer of the answer. Values by
+/// which a store filters, joins, orders or changes rows are columns instead: id, caller, collapse id, expiry, scheduled
+/// time.
 public struct NotificationRecord: Sendable, Hashable {
     /// The content as the request has it, which is JSON.
     public var content: [UInt8]
@@ -16,10 +17,11 @@ public struct NotificationRecord: Sendable, Hashable {
     public var acceptedAt: Date
     /// The fields that few notifications have; nil when this one has none of them.
     ///
-    /// Behind one reference, since a record is copied several times on its way.
+    /// They are behind one reference, since a record is copied several times on its way.
     private var rare: RareFields?
 
-    /// The sender's own JSON object, given back as it came in status, deliveries and events; nil without one.
+    /// The sender's own JSON object, which status, deliveries and events return unchanged; nil when the sender gave
+    /// none.
     ///
     /// At most 512 bytes.
     public var metadata: [UInt8]? {

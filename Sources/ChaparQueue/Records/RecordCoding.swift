@@ -1,6 +1,6 @@
 /// The coding of records: a version, then fields, each a tag, a length and bytes.
 ///
-/// A field that this program does not know is kept as it is, and written back. So a program with a new field and one
+/// A field that this program does not know is kept unchanged, and written back. So a program with a new field and one
 /// without it can use the same store. Tags and lengths are unsigned numbers of seven bits a byte, the lowest first. The
 /// highest bit says that another byte follows. A tag never changes its meaning.
 package enum RecordCoding {

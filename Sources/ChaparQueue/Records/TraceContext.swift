@@ -37,8 +37,8 @@ public struct TraceContext: Sendable, Hashable {
 
     /// Reads the headers of a request; nil without a `traceparent` that is valid.
     ///
-    /// A `tracestate` that is too long or not valid is left out. What is not valid is ignored, as the specification
-    /// asks: a broken trace must not break a message.
+    /// A `tracestate` that is too long or not valid is dropped, and the trace goes on without it. Headers that are not
+    /// valid are never an error, as the specification asks: a broken trace must not stop a message.
     public init?(traceparent: String, tracestate: String? = nil) {
         let text = Array(traceparent.utf8)
         guard text.count >= 55, text[2] == UInt8(ascii: "-"), text[35] == UInt8(ascii: "-"),

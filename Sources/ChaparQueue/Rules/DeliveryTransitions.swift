@@ -112,7 +112,7 @@ extension DeliveryState {
 
     /// Whether a receipt may take a delivery from this state to another.
     ///
-    /// It is the only way out of a final state: accepted deliveries are delivered, opened or failed later, and
-    /// delivered ones are opened.
+    /// A receipt is the only way out of a final state: an accepted delivery can become delivered, opened or failed, and
+    /// a delivered one opened.
     public func canBecome(_ state: DeliveryState) -> Bool { Self.transitions.allows(.receipt, from: self, to: state) }
 }

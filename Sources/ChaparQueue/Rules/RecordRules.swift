@@ -9,7 +9,7 @@ package struct RecordFacts: Sendable, Hashable {
     package enum Standing: Sendable, Hashable, CaseIterable {
         /// The delivery is claimed under the lease of the resolution, which is in force.
         ///
-        /// A resolution without a lease belongs to the claim in force, whichever it is.
+        /// A resolution without a lease belongs to the current claim, whichever that is.
         case claimed
         /// The delivery waits, and has not changed since the gateway read it.
         ///
@@ -53,26 +53,28 @@ package enum RecordDecision: Sendable, Hashable {
     case ignore(IgnoredResolution)
     /// Nothing changes, and the call that brought the resolution fails.
     case refuse(RefusedResolution)
-    /// It ends in the state that its owner names, and counts in ``StoreChange/ended``.
+    /// The delivery ends in the state that its owner names, and counts in ``StoreChange/ended``.
     ///
-    /// The attempt of the resolution is added to its log, the event is written, and its receipt is expected.
+    /// The attempt of the resolution is added to the delivery's log, the event is written, and a receipt is expected.
     case end(DeliveryState)
-    /// It ends as accepted by the backend at a step before the present one, and counts in ``StoreChange/ended``.
+    /// The delivery ends as accepted, by the backend at an earlier step of its plan, and counts in
+    /// ``StoreChange/ended``.
     ///
-    /// The attempt is added to its log, the event is written. From now on it is that backend's.
+    /// The attempt is added to the delivery's log, and the event is written. From now on the delivery belongs to that
+    /// backend.
     case reached(step: Int)
-    /// It ends instead of waiting again, and counts in ``StoreChange/ended``.
+    /// The delivery ends instead of waiting again, and counts in ``StoreChange/ended``.
     ///
-    /// The attempt is added to its log. The event is the one that the caller of the store makes for the reason, in
-    /// place of the resolution's.
+    /// The attempt is added to the delivery's log. The resolution's event is replaced by one that the caller of the
+    /// store makes for the reason.
     case withdraw(DeliveryState, EndReason)
-    /// It waits until a time at a step of its plan.
+    /// The delivery waits until a time, at a step of its plan.
     ///
-    /// The attempt, if there was one, is counted and added to its log. The event is written.
+    /// The attempt, if there was one, is counted and added to the delivery's log. The event is written.
     case retry(at: Date, step: Int, isReplay: Bool)
-    /// It waits as before it was claimed: due at the same time, at the same step.
+    /// The delivery waits as before it was claimed: due at the same time, at the same step.
     ///
-    /// No attempt is counted or added to its log. The event is written.
+    /// No attempt is counted or added to the delivery's log. The event is written.
     case release(isReplay: Bool)
 
     /// Whether the delivery waits again.

@@ -27,9 +27,11 @@ package enum ReportRules {
     /// The longest attempt log, in bytes, to which a report that ends nothing is still added.
     private static let longestAttemptLog = 32 << 10
 
-    /// Returns the effect of a report about a delivery with a plan, a step and a log of attempts.
+    /// Returns what a platform's report changes about a delivery, by the delivery's plan, its current step in the plan,
+    /// and its log of attempts.
     ///
-    /// `mayHaveBeenSent` says whether an attempt that is not in the log as accepted may have arrived.
+    /// `mayHaveBeenSent` says whether an attempt may have reached the platform although the log has no acceptance of
+    /// it.
     package static func decide(
         _ receipt: ReceiptEntry,
         _ plan: DeliveryPlan,

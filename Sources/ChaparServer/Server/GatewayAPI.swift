@@ -9,8 +9,8 @@ internal import Synchronization
 
 /// The HTTP server of the gateway: makes the application, its connections and the endpoints behind them.
 ///
-/// Made once for a gateway. ``makeApplication(onListening:)`` returns the server as a service, which ends by itself at
-/// a graceful shutdown: it accepts no new connections, ends event streams, and finishes requests in progress.
+/// Made once for a gateway. ``makeApplication(onListening:)`` returns the server as a service, which ends at a graceful
+/// shutdown: it accepts no new connections, ends event streams, and finishes requests in progress.
 package struct GatewayAPI: Sendable {
     /// The responder to requests; for a program's own servers and tests.
     package let responder: GatewayResponder

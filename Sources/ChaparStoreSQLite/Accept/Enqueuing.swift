@@ -111,8 +111,7 @@ final class Enqueuing {
             new.pointee.recipients.count == 1 && new.pointee.collapseID == nil && new.pointee.record.partOf == nil
         if isSimple, try insertBehind(flow, new) { return flow }
         let first = (head: head(of: new, 0), flow: flow)
-        /// The heads and flows of the recipients that have another plan than the first one; empty for nearly every
-        /// notification.
+        /// The heads and flows of recipients whose plan is not the first one; empty for nearly every notification.
         var others: [Way?] =
             new.pointee.planOf.isEmpty ? [] : Array(repeating: nil, count: new.pointee.record.plans.count)
         let accepted = new.pointee.record.acceptedAt.millisecondsSince1970
@@ -164,7 +163,8 @@ final class Enqueuing {
         return first.flow
     }
 
-    /// Stores the single delivery of a notification on disk only, when it comes after others that are on disk only.
+    /// Stores the single delivery of a notification only on disk, when it comes after other deliveries that are only on
+    /// disk.
     ///
     /// Otherwise it does nothing and returns false.
     private func insertBehind(_ flow: Flow, _ new: UnsafePointer<NewNotification>) throws(StoreError) -> Bool {

@@ -170,8 +170,8 @@ private struct SubjectReader {
 
 /// The statement that reads the candidates of a window.
 ///
-/// The bounds stand in each source, so that each is a range of its index; sources of one range each are merged in the
-/// order of numbers without a temporary table.
+/// Each source has the bounds of the window, so that it is a range of its index. Sources of one range each are merged
+/// in the order of numbers without a temporary table.
 private struct WindowSearch: Sendable {
     private let sql: String
     private let values: [String]

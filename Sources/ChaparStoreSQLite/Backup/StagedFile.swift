@@ -53,8 +53,8 @@ final class StagedFile {
 
     /// Waits until the disk has what was written so far.
     ///
-    /// Call it now and then during a large write: all of it at the end would hold up other programs' writes, the
-    /// gateway's commits among them.
+    /// Call it now and then during a large write: a single sync at the end would delay other programs' writes, also the
+    /// gateway's commits.
     func flush() throws(StoreFileError) {
         guard CLibrary.synchronizeContent(of: descriptor) else { throw .failure("cannot write \(path)") }
     }

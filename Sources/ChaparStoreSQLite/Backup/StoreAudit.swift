@@ -5,7 +5,7 @@ import ChaparQueue
 /// Reads every row of a file with the getters of the store itself, to verify copies.
 ///
 /// SQLite's own checks find damaged pages, but not values of another type in an intact page, nor damage in bytes that
-/// this store has packed. Files that are not up to date are read too: a renamed column is known by both names.
+/// this store has packed. Files of older versions are read too: a renamed column is read under either name.
 enum StoreAudit {
     /// The type and the bounds of a column's values.
     enum Kind {

@@ -18,7 +18,7 @@ package struct StoreBackup: Sendable {
     package var minimumFreeBytes: Int64 = 0
     /// The size of the store's write-ahead log, in bytes, above which the copy is given up.
     ///
-    /// Commits made meanwhile stay in the log, and the gateway takes no new work above
+    /// Commits during the copy stay in the log, and the gateway takes no new work when the log exceeds
     /// ``SQLiteStoreOptions/largestLogBytes``.
     package var largestLogBytes: Int64 = 384 << 20
     /// The number of pages that are copied before the size of the log and cancellation are checked again.
@@ -34,7 +34,7 @@ package struct StoreBackup: Sendable {
     ///
     /// - Parameters:
     ///   - progress: Gets the part that is copied, from 0 to 1.
-    ///   - isCancelled: Checked now and then; when it returns true nothing is left.
+    ///   - isCancelled: Checked now and then; when it returns true, the copy ends and leaves no file behind.
     /// - Returns: A summary of the copy.
     /// - Throws: The reason why there is no copy; the target is then as it was before.
     package func write(

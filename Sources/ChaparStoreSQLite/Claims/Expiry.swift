@@ -3,8 +3,8 @@ import ChaparQueue
 
 /// The search for waiting deliveries whose time to live is over, and the claims on them.
 ///
-/// Its place is kept in the ``QueueIndex``, since commits of others change what is known of expiry. Used by the
-/// writer's thread only.
+/// The place of the search is kept in the ``QueueIndex``, since other commits change the known expiry times. Used by
+/// the writer's thread only.
 final class Expiry {
     private let transaction: Transaction
     private let queueIndex: QueueIndex

@@ -2,7 +2,7 @@ import Dispatch
 import ChaparCore
 import ChaparQueue
 
-/// Delays the answers to new work for a moment while a flow is handed more than is claimed from it.
+/// Delays the answers to new work for a moment while a flow gets more deliveries than are claimed from it.
 ///
 /// A caller that posts again as soon as it is answered would otherwise drive every delivery out of memory and make the
 /// store read it back from disk, which costs both of them throughput. The delayed work is already committed; only its
@@ -24,8 +24,9 @@ final class BackPressure {
     private let longestPause: Duration
     private var held: [Held] = []
 
-    /// Makes the back-pressure for flows that keep `windowCapacity` deliveries in memory: a quarter of them is plenty
-    /// for its consumers, and leaves room for work under way.
+    /// Makes the back-pressure for flows that keep `windowCapacity` deliveries in memory.
+    ///
+    /// A flow may have a quarter of them waiting, which is enough for its consumers and leaves room for work under way.
     init(windowCapacity: Int, longestPause: Duration) {
         threshold = windowCapacity / 4
         self.longestPause = longestPause

@@ -127,8 +127,9 @@ final class DiskGuard: Sendable {
         }
     }
 
-    /// Whether the write-ahead log was found empty and was not before: after a checkpoint, or cut by something else,
-    /// which only a commit can tell apart.
+    /// Whether the write-ahead log was found empty and was not empty before.
+    ///
+    /// Either a checkpoint emptied it, or another program cut it; only a commit can show which.
     func hasEmptyLog(now: Int64) -> Bool { reading(now: now).watch.finding == .empty }
 
     /// The same, as of the last check.
@@ -202,8 +203,8 @@ package enum FileSystemSpace {
         return freeBytes(of: status)
     }
 
-    /// The free bytes in an answer of `statvfs`; nil when it has none: some network and user-space file systems report
-    /// no blocks at all.
+    /// The free bytes in a result of `statvfs`; nil when it has no sizes, since some network and user-space file
+    /// systems report no blocks at all.
     static func freeBytes(of status: statvfs) -> Int64? {
         guard status.f_blocks > 0 else { return nil }
         return Int64(clamping: status.f_bavail).multiplied(clamping: Int64(clamping: status.f_frsize))

@@ -1,12 +1,12 @@
 import Foundation
 import ChaparCore
 
-/// Lets small commits grow under load: each costs the same few page writes and one wait for the disk, whether it has
-/// two rows or a hundred.
+/// Makes commits larger under load, since each commit costs the same few page writes and one wait for the disk, whether
+/// it has two rows or a hundred.
 ///
 /// When the last commit had several rows, more are on their way. So the writer checks the inbox again after a short
-/// sleep, until nothing more comes, enough is there, or it has waited for as long as the options allow. Used by the
-/// writer's thread only, with the real clock: a matter of throughput, not of the store's time.
+/// sleep, until nothing more comes, enough is there, or it has waited for as long as the options allow. It uses the
+/// real clock, since it is about throughput and not about the store's time. Used by the writer's thread only.
 struct GroupCommit {
     /// The number of rows in the last commit below which a commit does not wait.
     private static let fewest = 6

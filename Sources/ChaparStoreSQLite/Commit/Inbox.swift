@@ -90,7 +90,7 @@ final class Inbox: Sendable {
         if wakes { signal.send() }
     }
 
-    /// Takes everything that waits.
+    /// Takes all commands that wait.
     ///
     /// Sleeps until there is something or the deadline comes, unless `isHurried`; nil when the inbox is closed and
     /// empty and nothing that was taken earlier `remains` to be done.

@@ -4,7 +4,7 @@ import ChaparQueue
 /// The changes of a transaction that follow its commit, and those that memory already shows and a rollback undoes.
 ///
 /// The parts of the writer fill it while they carry out commands; ``Transaction`` applies it after the commit or undoes
-/// it. It is reset and used again for each transaction, and touches neither the file nor the ``QueueIndex`` by itself.
+/// it. It is reset and used again for each transaction, and itself changes neither the file nor the ``QueueIndex``.
 struct PendingChanges {
     /// A change of memory that follows the commit, in the order of the rows.
     enum Effect {

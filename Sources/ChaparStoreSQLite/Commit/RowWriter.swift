@@ -52,7 +52,7 @@ final class RowWriter {
         if isLogged != hasPadding { setPadding(isLogged) }
     }
 
-    /// Gives the rows that come next padding, or none: most rows of a campaign that keeps failures only never get an
+    /// Switches padding on or off for the next rows: most rows of a campaign that keeps only failures never get an
     /// attempt log.
     private func setPadding(_ isThere: Bool) {
         sql.bindPadding(isThere)
@@ -135,7 +135,7 @@ final class RowWriter {
     /// Whether a new notification to one recipient is staged without a row: it is due now, and stays in memory until it
     /// is claimed.
     ///
-    /// Callers ask it for no notification with a collapse ID: rivals are searched for among the rows.
+    /// Callers do not ask for a notification with a collapse ID, since rivals are searched for among the rows.
     func staysInMemory(_ flow: Flow, due: Int64, bytes: Int) -> Bool {
         due <= transaction.now && !transaction.pending.readsAgain
             && flow.hasCapacity(for: transaction.pending.effects.count + 1, bytes: transaction.pending.bytes + bytes)

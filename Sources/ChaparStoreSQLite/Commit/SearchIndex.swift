@@ -3,8 +3,8 @@ import ChaparQueue
 
 /// Writes the indexes of the search: the keys of new deliveries, and the bad ends that have no row.
 ///
-/// Nothing is written for a notification without a user, a device and a reference, nor for a good end. Used by the
-/// writer's thread only.
+/// For a notification without a user, a device and a reference nothing is written, and for a good end neither. Used by
+/// the writer's thread only.
 final class SearchIndex {
     private let transaction: Transaction
     private var sql: SearchStatements?

@@ -2,10 +2,10 @@ import Foundation
 import ChaparCore
 import Synchronization
 
-/// Wakes the writer at the next moment when something is to be done: work that becomes due, waits that end.
+/// Wakes the writer at the next moment at which work becomes due or a wait ends.
 ///
-/// One task at a time sleeps on the store's time source. An earlier moment replaces it; a later one waits for its turn,
-/// since the writer sets the timer again each time it is woken.
+/// One task at a time sleeps on the store's time source. An earlier moment replaces the current one; a later moment
+/// need not be kept, since the writer sets the timer again each time it is woken.
 final class WakeTimer: Sendable {
     private struct State {
         var moment: Int64?

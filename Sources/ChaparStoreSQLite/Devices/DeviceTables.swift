@@ -209,7 +209,8 @@ final class DeviceTables {
         return new
     }
 
-    /// Finds the owners of the device's tokens: takes the tokens away, or leaves those that were registered later.
+    /// Finds the other owners of the device's tokens, and takes the tokens from them, except tokens that they
+    /// registered later.
     ///
     /// Returns the devices that lose one, as they were, when changes are collected.
     private func assignTokens(

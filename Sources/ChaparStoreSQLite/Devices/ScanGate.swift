@@ -2,8 +2,8 @@ import Synchronization
 
 /// Limits the number of searches that read the file at a time; the others wait in order.
 ///
-/// Searches and the look-ups of delivery workers share the connections for reading. With fewer searches at a time than
-/// there are connections a look-up finds a free one.
+/// Searches and the look-ups of delivery workers share the connections for reading. Since fewer searches run at a time
+/// than there are connections, a look-up finds a free connection.
 final class ScanGate: Sendable {
     private struct State {
         var free: Int

@@ -4,8 +4,8 @@ import Synchronization
 /// The devices that windows of campaigns have read, kept until their deliveries are sent.
 ///
 /// A device is looked at again right before a send. As long as no commit has changed it, what its window read is what
-/// the file has. So each commit that changes devices forgets them, before its callers are answered; a window that began
-/// before such a commit keeps nothing. Each device is handed out once.
+/// the file has. So each commit that changes devices removes them from this memory before its callers get their
+/// answers; a window that began before such a commit keeps no device here. Each device is returned once.
 final class SubjectMemory: Sendable {
     /// The most devices: a little more than wait of a campaign at a time.
     static let most = 12_000

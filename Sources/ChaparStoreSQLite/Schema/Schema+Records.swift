@@ -12,7 +12,8 @@ extension Schema {
 /// Rewrites the deliveries: the content, the plans and the time of acceptance become a ``NotificationRecord``.
 ///
 /// It runs in the transaction of its step, so a process that is killed leaves the file as it was. Like every released
-/// step it never changes: it writes the bytes of staged and archived deliveries by itself, as they were at its release.
+/// step it never changes: it has its own code for the bytes of staged and archived deliveries, as they were at its
+/// release.
 struct RecordsStep {
     /// The deliveries: one row for each recipient, except the newest (``StagedRows``) and plain ones that ended
     /// (``Archive``).

@@ -109,7 +109,7 @@ enum Schema {
 
     static let versionName = "store.version"
 
-    /// The deliveries as the first version had them; ``RecordsStep/deliveries`` is their present form.
+    /// The deliveries as the first version had them; ``RecordsStep/deliveries`` is their current form.
     ///
     /// The row with the notification's own number also has what all of them share.
     ///

@@ -71,8 +71,8 @@ struct AudienceLookup: Sendable {
     ///
     /// - Parameters:
     ///   - request: The rule with its pointer.
-    ///   - exclude: The devices that are left out, with the pointer.
-    ///   - list: The name of the list that the message is about, with the pointer.
+    ///   - exclude: The rule of the devices that are left out, with its pointer.
+    ///   - list: The name of the list that the message is about, with its pointer.
     ///   - app: The app.
     ///   - mayBroadcast: Whether the caller may address a population.
     ///   - issues: Receives the mistakes.

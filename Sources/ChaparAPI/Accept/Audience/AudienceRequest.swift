@@ -47,8 +47,8 @@ extension TagFilter {
 }
 
 extension NotificationDraft {
-    /// Decides, once everything is read, whether tags and everyone mean the registry, or the population of the backend
-    /// that the request names.
+    /// Decides, once the whole request is read, whether `tags` and `everyone` mean the registry, or the users of the
+    /// backend that the request names.
     mutating func chooseAudience(_ issues: inout RequestIssues) {
         if backend == nil, audienceRequest == nil, !isChoiceFaulty {
             switch recipients.first {

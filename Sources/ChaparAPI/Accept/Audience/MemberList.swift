@@ -3,7 +3,7 @@ internal import ChaparCore
 
 /// The members of a segment from a file: CSV with a heading, or an object a line.
 ///
-/// The first line decides whether they are devices or users: the heading, or the member of the first object.
+/// The first line decides whether the members are devices or users: its heading, or the field of the first object.
 struct MemberList: Sendable {
     /// The form of a file.
     enum Form: Sendable {
@@ -86,7 +86,7 @@ struct MemberList: Sendable {
 
     /// Returns the fields of a line, which commas separate; nil when a quotation is never closed.
     ///
-    /// A field may stand in quotation marks, which are doubled within it.
+    /// A field may be in quotation marks; quotation marks within it are doubled.
     private static func fields(_ line: ArraySlice<UInt8>) -> [String]? {
         var fields: [[UInt8]] = [[]]
         var (isQuoted, wasClosed) = (false, false)

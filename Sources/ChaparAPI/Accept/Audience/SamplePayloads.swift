@@ -5,9 +5,9 @@ internal import ChaparQueue
 
 /// The messages that platforms would get for the samples of a dry run: their sizes, and what is found in them.
 ///
-/// Generic over the platforms: backends say it by ``PushBackend/payloadSize(of:for:)``,
-/// ``PushBackend/payload(of:for:)`` and ``PushBackend/check(_:for:)``. The content is the caller's own, so that the
-/// scope `send` is enough to see it.
+/// It does not depend on the platforms: backends answer through ``PushBackend/payloadSize(of:for:)``,
+/// ``PushBackend/payload(of:for:)`` and ``PushBackend/check(_:for:)``. The content is the caller's own, so the scope
+/// `send` is enough to see it.
 struct SamplePayloads {
     /// The most recipients of a notification that are looked at for one of each backend.
     private static let mostRecipients = 100

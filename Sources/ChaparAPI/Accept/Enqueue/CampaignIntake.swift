@@ -108,7 +108,7 @@ extension NotificationIntake {
 
     /// Returns a plan for each backend that could get the notification, to check its payload.
     ///
-    /// Which devices there are is known only later. A route has its own backends alone.
+    /// The devices are known only later. With a route only the backends of the route are returned.
     private static func plans(
         for audience: Audience,
         _ choice: RoutingTable.Choice,

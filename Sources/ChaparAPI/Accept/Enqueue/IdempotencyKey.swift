@@ -20,7 +20,7 @@ package struct IdempotencyKey: Sendable, Hashable {
 
     /// Reads the field, which may occur once; nil without one.
     ///
-    /// The IETF draft puts the key in quotes, most clients do not. Both forms are the same key.
+    /// The IETF draft puts the key in quotes, most clients do not. Both forms give the same key.
     package init?(_ values: [String]) throws(Problem) {
         guard let field = values.first else { return nil }
         var key = field[...]

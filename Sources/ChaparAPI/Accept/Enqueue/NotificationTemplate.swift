@@ -6,8 +6,8 @@ internal import ChaparQueue
 
 /// A writer of the texts about the notifications of one request: their events, and their parts of a batch's answer.
 ///
-/// The result equals that of ``EventJSON`` and ``NotificationIntake/Enqueued`` byte for byte. The parts that
-/// notifications share are cut from a sample that those wrote; unusual notifications are left to them.
+/// The result equals that of ``EventJSON`` and ``NotificationIntake/Enqueued`` byte for byte. The parts that all
+/// notifications share are cut from a sample that these types wrote; for unusual notifications these types are used.
 struct NotificationTemplate {
     /// The properties that decide the shared part of an event.
     private struct Kind: Equatable {

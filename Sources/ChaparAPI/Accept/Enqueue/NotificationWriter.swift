@@ -26,9 +26,9 @@ package enum NotificationWriter {
         return JSONValue.object(request).bytes
     }
 
-    /// Returns the member `to`.
+    /// Returns the field `to`.
     ///
-    /// Recipients of several forms give several members, which the reader refuses.
+    /// Recipients of several forms give several fields, which the reader refuses.
     private static func audience(_ recipients: [Recipient], _ activity: String?) -> JSONObject {
         var lists: [String: [JSONValue]] = [:]
         var audience = JSONObject()

@@ -9,9 +9,9 @@ package struct PlanAssignment {
     package var plans: [DeliveryPlan] = []
     /// The index in ``plans`` for each recipient; empty when all have the first.
     package var planOf: [UInt8] = []
-    /// The recipients that a backend reaches, each once per backend when the route fans out.
+    /// The recipients that a backend reaches; when the route fans out, each recipient once for each backend.
     ///
-    /// Nil when they equal those of the draft.
+    /// Nil when they are the same as those of the draft.
     package var recipients: [Recipient]?
     /// Warnings about devices that get no message.
     var warnings: [Finding] = []
@@ -239,9 +239,9 @@ extension NotificationDraft {
         return .automatic
     }
 
-    /// The choice as a metrics label of bounded variety.
+    /// The choice as a metric's label.
     ///
-    /// Used only after the names were found to exist.
+    /// It is used only when the names exist, so the label has a bounded number of values.
     var routeLabel: String {
         switch choice {
         case .route(let name): name

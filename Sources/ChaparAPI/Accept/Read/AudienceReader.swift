@@ -186,7 +186,7 @@ enum AudienceReader {
 
     /// Checks the number of recipients and gives them to the draft, each once; a warning counts the repeats.
     ///
-    /// A list from an export has repeats, and the others must not wait for its owner to find them.
+    /// A list from an export may have repeats; the request must not fail until its owner has found them.
     private static func take(
         _ recipients: [Recipient],
         _ count: Int,

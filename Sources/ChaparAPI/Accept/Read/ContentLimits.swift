@@ -26,9 +26,9 @@ struct ContentLimits: Sendable {
 }
 
 extension JSONScanner {
-    /// Reads an object with arbitrary members, within limits; nil after a mistake.
+    /// Reads an object with arbitrary fields, within limits; nil after a mistake.
     ///
-    /// After the first mistake nothing is kept and the rest is skipped, so a huge object costs no more than its scan.
+    /// After the first mistake the rest is skipped and no value is kept, so a huge object costs no more than its scan.
     ///
     /// Without limits the object is taken as it is: it was checked when it was accepted.
     mutating func tree(

@@ -3,7 +3,7 @@ internal import ChaparDelivery
 internal import ChaparCore
 internal import ChaparQueue
 
-/// The change of a device that a request asks for, member by member: one form for registrations, merge patches and
+/// The change of a device that a request asks for, field by field: one form for registrations, merge patches and
 /// imports.
 ///
 /// Made by ``DeviceChangeReader``; the device store applies it within its transaction. It is a value that reads neither

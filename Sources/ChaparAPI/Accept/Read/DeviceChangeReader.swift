@@ -256,7 +256,7 @@ struct DeviceChangeReader {
 
     /// Reads a token: a text, or an object with more about it.
     ///
-    /// Its kind is returned when the slot is for the app's own tokens and the object names a kind.
+    /// The token's kind is returned when the slot is for the app's own tokens and the object names a kind.
     private func token(
         _ scanner: inout JSONScanner,
         _ issues: inout RequestIssues,

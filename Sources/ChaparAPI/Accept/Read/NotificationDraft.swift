@@ -86,7 +86,7 @@ package struct NotificationDraft: Sendable {
 
     /// Returns the stored form: content, options and overrides as received, byte for byte, and the activity.
     ///
-    /// A test goes out at once: its options are stored without the time to send.
+    /// A test is sent at once, so its options are stored without `send_at`.
     func stored(from body: [UInt8]) -> [UInt8] {
         let capacity = (content?.count ?? 0) + (options?.count ?? 0) + (overrides?.count ?? 0)
         var writer = JSONWriter(capacity: capacity + 40 + (notification.activity.map { $0.utf8.count + 14 } ?? 0))

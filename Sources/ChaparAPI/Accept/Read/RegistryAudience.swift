@@ -14,7 +14,8 @@ struct RegistryRecipient: Sendable {
 extension NotificationDraft {
     /// Whether its recipients must be looked up in the registry before it can be checked.
     ///
-    /// Not for devices or users of a platform, which a request addresses when it names a backend that accepts them.
+    /// It is false for devices or users of a platform, which a request addresses when it names a backend that accepts
+    /// them.
     func needsRegistry(_ routing: RoutingTable) -> Bool {
         if isLookedUp { return false }
         if notification.activity != nil { return true }

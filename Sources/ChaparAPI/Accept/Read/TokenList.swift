@@ -47,7 +47,7 @@ struct TokenList: Sendable {
     ///   - scope: Its scope.
     ///   - endpoint: The endpoint that reads bodies and has the registry.
     ///   - backend: The backend of the tokens.
-    ///   - services: The services whose tokens count, the first for tokens without one.
+    ///   - services: The services whose tokens count; a token without a service has the first.
     /// - Throws: The mistakes of the body, field by field; devices that the registry does not have.
     init<Ability>(
         _ request: Request,
@@ -320,7 +320,7 @@ extension JSONWriter {
         findings(warnings)
     }
 
-    /// Writes the members that identify a token of a request: its index, its device if it was registered, its service
+    /// Writes the fields that identify a token of a request: its index, its device if it was registered, its service
     /// and fingerprint.
     mutating func members(of entry: TokenList.Entry) {
         field("index", entry.index)

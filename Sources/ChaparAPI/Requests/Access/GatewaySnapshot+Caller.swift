@@ -4,15 +4,15 @@ internal import ChaparCore
 
 /// The part of a gateway that a key may see and use. No other code decides it.
 ///
-/// A key that names an app or backends works with a gateway in which nothing else is configured. Every endpoint takes
-/// backends, apps, routes and keys from there (``RequestScope/gateway``), so that any other name gets the same answer
-/// as a name that never existed, and no hint contains one.
+/// For a key that names an app or backends it is as if nothing else were configured. Every endpoint takes backends,
+/// apps, routes and keys from this part (``RequestScope/gateway``), so that any other name gets the same answer as a
+/// name that never existed, and no hint contains one.
 extension GatewaySnapshot {
     /// Returns the gateway as the holder of a key sees it; nil is the whole gateway, for a key that names neither an
     /// app nor backends.
     ///
-    /// Its apps are those of the key, or else of its backends. A route keeps the backends that the key may use and
-    /// disappears without any. The view has the other keys whose limits are within this key's.
+    /// Its apps are the key's app, or else the apps of the key's backends. A route keeps the backends that the key may
+    /// use and disappears without any. The view has the other keys whose limits are within this key's.
     func seen(by key: GatewayConfiguration.APIKey) -> GatewaySnapshot? {
         guard let reach = Reach(key, backends) else { return nil }
         var own = configuration

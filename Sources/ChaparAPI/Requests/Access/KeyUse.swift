@@ -22,7 +22,7 @@ package final class KeyUses: Sendable {
 
         /// Sets the limit of requests a second; 0 is none.
         ///
-        /// If the limit is unchanged, the part that was used up stays used up.
+        /// If the limit is the same as before, the part that was used up stays used up.
         func limit(perSecond: Int, at now: Date) {
             rate.withLock { rate in
                 guard perSecond > 0 else { return rate = nil }

@@ -48,8 +48,8 @@ extension CallerFields {
 
     /// Reads `Authorization: Basic` as the API key that is its password, or the user's name where there is no password.
     ///
-    /// A browser adds such credentials by itself to what any page sends, so requests of pages of other sites are
-    /// refused. Any other value stays as it is.
+    /// A browser adds such credentials to requests of any page, so requests of other sites' pages are refused. Any
+    /// other value of the field is not changed.
     package mutating func takeBasicCredentials() throws(Problem) {
         guard let field = authorization, field.prefix(6).lowercased() == "basic ",
             let data = Data(base64Encoded: String(field.dropFirst(6).drop { $0 == " " })),

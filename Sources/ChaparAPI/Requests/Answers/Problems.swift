@@ -489,7 +489,7 @@ extension Problem {
         if code == "store_failed" { detail = "Whether it was stored is not known: repeat it." }
     }
 
-    /// Chooses our status for a platform that failed while the caller waited; no other code does.
+    /// Chooses the status of the answer for a platform that failed while the caller waited; no other code does.
     ///
     /// A platform's 401 or 429 is not the caller's fault, so the caller sees 502 or 503.
     package init(_ error: PushError) {

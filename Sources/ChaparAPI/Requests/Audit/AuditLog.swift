@@ -6,8 +6,8 @@ internal import Synchronization
 
 /// The record of requests as JSON lines in separate files: the key, the route, the target and the result.
 ///
-/// Administration and erasures get a line each, sends a count for each key and minute. Refused attempts go to other
-/// files and so never displace these lines.
+/// Each request of administration or erasure gets a line; sends are counted for each key and minute. Refused attempts
+/// are in other files, so they never displace these lines.
 ///
 /// It never contains keys, tokens, contents, or secrets of paths. While it cannot be written, administration is refused
 /// and sending goes on.

@@ -6,7 +6,7 @@ internal import ChaparComposition
 /// The choice of the refused attempts that get a line of their own: a number for each address a minute, and a number
 /// for all a second.
 ///
-/// Attempts without a line are counted for each address. A value that ``AuditLog`` keeps; its memory is bounded.
+/// Attempts without a line are counted for each address. ``AuditLog`` keeps this value; its memory is bounded.
 struct RefusedAttempts {
     /// The most lines of one address a minute.
     static let linesOfPeer = 20

@@ -15,8 +15,8 @@ package final class Admission: Sendable {
 
     /// The most values within `data` and `overrides` of all notifications of a request.
     static let maximumTreeValues = 200_000
-    /// The most memory of such a value beside its text, in bytes: an array of one number, with the free space behind
-    /// it.
+    /// The most memory that such a value takes besides its text, in bytes: that of an array of one number, with its
+    /// free space.
     static let bytesOfTreeValue = 80
 
     private let requests = Atomic<Int>(0)

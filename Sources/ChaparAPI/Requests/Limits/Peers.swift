@@ -19,7 +19,7 @@ package final class Peers: Sendable {
     /// The longest time, in milliseconds, until an empty bucket has its next attempt, with some for rounding.
     private static let longestEmpty = Int64(clamping: 1000 / refusals.perSecond + 2)
 
-    /// The places of requests that peers share: a peer may take one while it has fewer than are free.
+    /// The places of requests that peers share: a peer may take a place while it has fewer places than are free.
     ///
     /// If `n` peers take as many as they get, each reaches a share of `1 / (n + 1)`, and one such share stays free. A
     /// request in progress is never ended for another peer; its time is limited instead.
@@ -61,7 +61,7 @@ package final class Peers: Sendable {
 
         /// Counts a connection; nil when there is no place for it.
         ///
-        /// If another connection must be closed for it, that one no longer counts for its peer.
+        /// If another connection must be closed to make room, the closed connection no longer counts for its peer.
         mutating func take(
             _ peer: PeerAddress,
             limit: Int,

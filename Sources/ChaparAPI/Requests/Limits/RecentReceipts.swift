@@ -5,7 +5,8 @@ internal import Synchronization
 
 /// The limits of reports of apps: by the id, so that a repeated report costs no look at the store, and by the app.
 ///
-/// Not by the address: very many phones may stand behind one. In the memory of one gateway, and bounded.
+/// The address is not limited, since very many phones may share one. The limits are in the memory of one gateway, and
+/// bounded.
 final class RecentReceipts: Sendable {
     /// The time in which a report with an id is stored once, in seconds.
     static let span: Int64 = 60

@@ -8,9 +8,9 @@ internal import Synchronization
 ///
 /// With a ``ChaparQueue/QuotaLedger`` all gateways on the store share one quota: ``reserve(_:at:)`` takes from the
 /// slice that ``reserveSlice(_:_:)`` has reserved, and the worker calls that when the slice is used up. Without a
-/// ledger the gateway has its own bucket.
+/// ledger the gateway has a token bucket of its own.
 ///
-/// It outlives the workers of a backend: a reload that leaves the backend unchanged passes it to the new worker, and
+/// It outlives the workers of a backend: after a reload that does not change the backend the new worker gets it, and
 /// ``memory(at:)`` is stored for a restart.
 final class FlowControl: Sendable {
     /// The number of messages under way, and the rules that decide whether more may follow.
@@ -198,9 +198,10 @@ final class FlowControl: Sendable {
         }
     }
 
-    /// Whether other gateways should be told of a pause.
+    /// Whether a pause is to be sent to other gateways.
     ///
-    /// Each message of a batch may have been answered with it, each a little later.
+    /// It is false for a pause that ends only a little later than the one that was sent: each message of a batch may
+    /// have been answered with the same pause.
     func isNewsToOthers(pauseUntil until: Date) -> Bool {
         told.withLock { told in
             guard until.timeIntervalSince(told) > 0.5 else { return false }

@@ -7,7 +7,7 @@ extension FlowGate {
     ///
     /// Four things stop a worker: a pause of a length that the platform asked for; single probes, while it asks for a
     /// pause without a length (slowed) or an operator must act (parked); too many failures (the breaker); and
-    /// quarantined dead-token answers. All but the last end by themselves, and none overrules another.
+    /// quarantined dead-token answers. All but the last end without an operator, and each ends on its own.
     struct State {
         /// The number of messages with the backend.
         var inFlight = 0
@@ -30,8 +30,8 @@ extension FlowGate {
         private var probes: [Int64] = []
         /// The time when the last of ``probes`` was claimed; nil when the next one need not wait for it.
         var probedAt: Date?
-        /// The time when a probe last ended the single deliveries or closed the breaker: messages sent since then went
-        /// freely.
+        /// The time when a probe last ended the single deliveries or closed the breaker: messages that were sent since
+        /// then were not held up.
         private var isFreeSince = Date.distantPast
         /// The reason for being parked or slowed.
         var probeReason: String?
@@ -53,7 +53,7 @@ extension FlowGate {
         var fallbackAfter: Duration?
         /// Whether the platform was unreachable while the breaker was open.
         ///
-        /// ``cameBackAt`` is the time when it was last found reachable again.
+        /// ``cameBackAt`` is the time when the platform was last found reachable again.
         private var isOutOfReach = false
         private var cameBackAt = Date.distantPast
         /// The next time to look for deliveries whose fallback delay has ended.
@@ -157,11 +157,11 @@ extension FlowGate {
             !probes.isEmpty && deliveries.contains { probes.contains($0) }
         }
 
-        /// Whether an answer is about the backend's current state: that of a probe while probes decide, otherwise that
-        /// of a message sent since they ended.
+        /// Whether an answer is about the backend's current state.
         ///
-        /// The answer of an older message neither opens nor closes the gate. Nil stands for what the gateway knows
-        /// without an answer.
+        /// While probes decide, that is the answer to a probe; otherwise, the answer to a message that was sent since
+        /// the probes ended. The answer to an older message neither opens nor closes the gate. Nil is for a fact that
+        /// the gateway knows without an answer.
         private func isNews(_ message: Message?) -> Bool {
             guard let message else { return true }
             return waitsForProbes ? probes.contains(message.delivery) : message.sentAt >= isFreeSince
@@ -262,10 +262,10 @@ extension FlowGate {
 
         // MARK: Answers
 
-        /// Records that the platform took or judged messages: an earlier trouble is over, if a probe is among them.
+        /// Records that the platform accepted messages, or refused them for reasons of their own.
         ///
-        /// `isProbe` makes a difference while probes decide only: then the other answers are those of messages that
-        /// were sent before.
+        /// If one of them was a probe, the backend's earlier failure is over. `isProbe` matters only while probes are
+        /// being sent: then other answers are about messages that were sent before the failure.
         mutating func works(_ count: Int, isProbe: Bool = true, at now: Date) -> Change? {
             guard isProbe || !waitsForProbes else { return nil }
             let isClosing = breaker?.record(.works, count: count, at: now) == .closed
@@ -288,7 +288,7 @@ extension FlowGate {
             isTold = false
         }
 
-        /// Applies an answer other than an acceptance; the loop is woken when it has to take another step.
+        /// Applies an answer other than an acceptance; wakes the loop when it has to take another step.
         ///
         /// A pause with a length counts from every message, everything else only if ``isNews(_:)``; `message` is nil
         /// when there was no answer.

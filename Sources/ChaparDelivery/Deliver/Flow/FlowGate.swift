@@ -13,8 +13,8 @@ internal import Synchronization
 final class FlowGate: Sendable {
     /// The loop's next step.
     enum Step: Equatable {
-        /// Claim at most this number of messages, and at most this number of requests for a backend that takes several
-        /// messages in one.
+        /// Claim at most this number of messages. For a backend that takes several messages in one request, `requests`
+        /// is the most requests that they may fill.
         ///
         /// The claim must not wait when only the request kept in reserve is missing.
         case claim(Int, requests: Int = 0, mayWait: Bool = true)
@@ -49,11 +49,12 @@ final class FlowGate: Sendable {
     /// The open claims of its workers; after a reload there are two workers for a while.
     private let claims = Mutex<[ObjectIdentifier: ClaimTask]>([:])
 
-    /// Makes an open gate.
+    /// Makes a gate through which messages may be sent.
     ///
     /// - Parameters:
-    ///   - breaker: Opens after too many failures; nil never does.
-    ///   - fallbackAfter: The shortest time after which a delivery goes on to another backend; nil when none ever does.
+    ///   - breaker: The breaker, which opens after too many failures; nil for none.
+    ///   - fallbackAfter: The shortest time after which a delivery goes on to another backend; nil when no delivery
+    ///     does.
     init(breaker: Breaker? = nil, fallbackAfter: Duration? = nil) {
         guarded = Mutex(State(breaker: breaker, fallbackAfter: fallbackAfter))
     }
@@ -65,7 +66,7 @@ final class FlowGate: Sendable {
         return result
     }
 
-    /// Returns the loop's next step, and the mark for waiting for a later change.
+    /// Returns the loop's next step, and a mark with which it can wait for a later change.
     ///
     /// The capacity of a ``Step/claim(_:requests:mayWait:)`` is reserved until
     /// ``release(reserved:claimed:in:isLast:at:)``: another worker of the backend does not claim for it as well.
@@ -86,7 +87,7 @@ final class FlowGate: Sendable {
     /// Ends the reservation of a claim that found these deliveries, parted into requests for a backend that takes
     /// several in one.
     ///
-    /// `isLast` wakes the worker that follows.
+    /// `isLast` wakes the worker that replaces this one.
     func release(
         reserved: Int,
         claimed: some Collection<Int64>,

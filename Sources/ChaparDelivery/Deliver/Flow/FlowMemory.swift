@@ -8,8 +8,8 @@ internal import ChaparComposition
 struct FlowMemory: Sendable {
     /// The most recipients whose pauses are kept.
     static let mostRecipients = 500
-    /// The longest pause, in seconds, that is restored when the wall clock went back meanwhile, since the time that has
-    /// passed is unknown.
+    /// The longest pause, in seconds, that is restored when the wall clock was set back in between, since then the time
+    /// that has passed is unknown.
     private static let longestAfterStepBack = 60.0
 
     /// The identity of the backend.
@@ -59,7 +59,7 @@ struct FlowMemory: Sendable {
 
     // MARK: As it is stored
 
-    /// Returns the form for the store: spans relative to a wall-clock time, since the next process has another steady
+    /// Returns the form for the store: durations from a wall-clock time, since the next process has another steady
     /// clock.
     func stored(at now: TimeReading) -> [UInt8] {
         func span(_ time: Date) -> JSONValue {
@@ -96,7 +96,7 @@ struct FlowMemory: Sendable {
 
     /// Reads ``stored(at:)``; nil for anything else.
     ///
-    /// The time that has passed is taken from the wall clock; if that went back meanwhile, no pause lasts longer than a
+    /// The wall clock tells the time that has passed; if it was set back in between, no pause lasts longer than a
     /// minute.
     init?(stored: [UInt8], at now: TimeReading) {
         guard let value = try? JSONValue(parsing: stored), let identity = value["identity"]?.stringValue,

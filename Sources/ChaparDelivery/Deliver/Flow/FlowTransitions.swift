@@ -4,7 +4,7 @@ internal import ChaparCore
 /// The status of a backend's flow control, apart from its breaker: `quarantined` hides the states beneath it, and
 /// `parked` hides a pause.
 ///
-/// `paused` is either for a time that the platform named, or allows single probes only.
+/// `paused` either lasts for a time that the platform named, or allows single probes only.
 enum FlowStatus: String, Sendable, CaseIterable {
     case sending, paused, parked, quarantined
 }

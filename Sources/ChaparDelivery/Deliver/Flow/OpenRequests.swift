@@ -1,7 +1,8 @@
 internal import ChaparCore
 internal import ChaparQueue
 
-/// The open requests of a backend that takes several messages in one, and the number of further ones worth a claim.
+/// The open requests of a backend that takes several messages in one request, and the number of further requests for
+/// which a claim is worth while.
 ///
 /// No more is claimed than fits into the requests that may be sent now, and one request more while there is a backlog,
 /// so that an answered request is replaced without a trip to the store. Unclaimed deliveries wait in the store, where

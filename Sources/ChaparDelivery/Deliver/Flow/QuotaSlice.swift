@@ -5,7 +5,7 @@ internal import ChaparQueue
 /// The part of a shared quota that this gateway has reserved, without a lock; ``FlowControl`` asks the ``QuotaLedger``.
 ///
 /// A slice lasts for about a quarter of a second at the quota's rate, so the ledger is asked a few times a second at
-/// any rate. An unused reservation keeps the quota from other gateways, so it is valid for ``lifetime`` only. All times
+/// any rate. An unused slice is quota that other gateways cannot use, so it is valid for ``lifetime`` only. All times
 /// are steady.
 struct QuotaSlice: Sendable {
     /// The time for which a slice may be used, and for which an unused one is kept from the others, in seconds.

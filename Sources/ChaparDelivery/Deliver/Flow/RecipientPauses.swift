@@ -3,12 +3,13 @@ internal import ChaparCore
 
 /// The recipients that are paused because the platform asked for it (APNs `TooManyRequests`).
 ///
-/// Bounded: when it is full, the pause that ends first is dropped. Each change costs the logarithm of their number.
+/// It is bounded: when it is full, the pause that ends first is dropped. A change takes time that grows with the
+/// logarithm of their number.
 struct RecipientPauses: Sendable {
     private var until: [Recipient: Date] = [:]
     /// A heap of all pauses, the one that ends first on top.
     ///
-    /// Entries that ``until`` no longer has stay for a while.
+    /// Entries that ``until`` no longer has are removed later.
     private var ends: [(time: Date, recipient: Recipient)] = []
     private let capacity: Int
 

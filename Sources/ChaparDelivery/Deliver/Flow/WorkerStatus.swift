@@ -28,7 +28,7 @@ package struct WorkerStatus: Sendable, Hashable {
     package var areInvalidationsQuarantined: Bool
     /// The number of API keys whose dead-token answers are quarantined until an operator decides.
     ///
-    /// The backend goes on meanwhile.
+    /// The backend goes on sending.
     package var undecidedCallers: Int
     /// The rate at which the gateway sends to the backend, and how much of it is used; nil without one.
     package var quota: Quota?
@@ -64,7 +64,7 @@ package struct WorkerStatus: Sendable, Hashable {
         self.quota = quota
     }
 
-    /// Returns the backend's health according to its worker; `own` is the backend's own report, which may not show that
+    /// Returns the backend's health as its worker sees it; `own` is the backend's own report, which may not show that
     /// the account is refused.
     package func health(_ own: BackendHealth) -> BackendHealth {
         guard isParked || isSlowed || isPaused else { return own }

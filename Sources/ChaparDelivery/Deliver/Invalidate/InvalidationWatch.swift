@@ -38,7 +38,7 @@ package final class InvalidationWatch: Sendable {
 
     /// Applies new settings; counts start from zero, quarantined refusals stay.
     ///
-    /// `identity` is that of the configured backend; nil leaves it as it is.
+    /// `identity` is that of the configured backend; nil does not change the known one.
     func adopt(_ settings: GatewayConfiguration.InvalidationGuard, identity: String?) {
         guarded.withLock { guarded in
             guarded.state.adopt(settings)
@@ -46,14 +46,14 @@ package final class InvalidationWatch: Sendable {
         }
     }
 
-    /// Counts answers; see ``InvalidationGuard/add(_:at:)``.
+    /// Counts answers in the guard (``InvalidationGuard/add(_:at:)``).
     ///
     /// - Parameters:
     ///   - counts: The numbers of answers.
     ///   - identity: The identity of the backend when it accepted some of them; nil when none was accepted.
     ///   - now: The time.
-    ///   - carry: Receives the verdict and the callers that are not believed before another verdict can be given, so it
-    ///     runs in the order of the verdicts. It must not block.
+    ///   - carry: Gets the verdict, and the callers that are not believed. It is called before the next verdict is
+    ///     made, so its calls have the order of the verdicts. It must not block.
     func add(
         _ counts: AnswerCounts,
         acceptedUnder identity: String? = nil,
@@ -88,7 +88,7 @@ package final class InvalidationWatch: Sendable {
 
     /// Resets the guard; `now` is on the steady clock.
     ///
-    /// `carry` is called before another verdict can be given; it must not block.
+    /// `carry` is called before the next verdict is made; it must not block.
     func reset(isTrusting: Bool, at now: Date, carry: () -> Void = {}) {
         let onChange = guarded.withLock { guarded in
             guarded.state.reset(isTrusting: isTrusting, at: now)

@@ -7,9 +7,10 @@ internal import Synchronization
 /// The path by which tokens that platforms call dead become invalid in the device registry, through the guard against
 /// mass invalidation.
 ///
-/// Workers pass refusals in from event loops; `run` writes them in order. While the guard of a backend is tripped, its
-/// refusals are quarantined and its worker sends nothing, across restarts, until an operator decides. When one API key
-/// alone is the cause, only refusals of its messages are quarantined, across restarts, and the worker goes on.
+/// Workers pass refusals in from event loops; `run` writes them in order. While the guard has stopped a backend, the
+/// backend's refusals are quarantined and its worker sends nothing, also across restarts, until an operator decides.
+/// When one API key alone is the cause, only refusals of its messages are quarantined, across restarts, and the worker
+/// goes on.
 package final class TokenInvalidation: Sendable {
     /// An operator's decision about quarantined refusals.
     package enum Action: String, Sendable, CaseIterable {
@@ -39,9 +40,9 @@ package final class TokenInvalidation: Sendable {
         case invalidate([TokenRefusal])
         case record([TokenRefusal], InvalidationWatch)
         case quarantine(String, [TokenRefusal], InvalidationGuard.Trip?)
-        /// Refusals of a caller that is quarantined from now on.
+        /// The refusals of a caller, which are quarantined from now on.
         ///
-        /// All refusals since a moment are quarantined as well, since a tombstone names no caller.
+        /// All refusals after `since` are quarantined as well, since a tombstone does not name the caller.
         case quarantineCaller(String, [TokenRefusal], since: Date, callers: Set<String>)
         case end([DeviceToken], AppName)
         /// The refusals that this gateway quarantined while an operator's decision was carried out, before the reset of
@@ -68,16 +69,16 @@ package final class TokenInvalidation: Sendable {
     private let watches = Mutex<[String: InvalidationWatch]>([:])
     private let waiting = Atomic<Int>(0)
 
-    /// Makes one; nothing is written before ``run()``.
+    /// Makes the path; nothing is written before ``run()``.
     ///
     /// - Parameters:
     ///   - devices: The registry; nil when there is none, so that the guard only stops workers.
-    ///   - state: The store that keeps a trip across a restart.
+    ///   - state: The store that keeps a stop of the guard across a restart.
     ///   - time: The clock.
     ///   - observer: Counts invalidations.
     ///   - logger: Logs failures.
     ///   - outbox: Gives the time for outbox entries of devices that lose a token; nil when no platform keeps devices.
-    ///   - tell: Sends news to other gateways on the same store.
+    ///   - tell: Sends notices to other gateways on the same store.
     ///   - publish: Publishes events.
     init(
         devices: (any DeviceStore)?,
@@ -105,9 +106,9 @@ package final class TokenInvalidation: Sendable {
     /// The number of verdicts that are not written yet.
     var backlog: Int { waiting.load(ordering: .relaxed) }
 
-    /// Returns the guard of a backend, with the trip that was stored before a restart.
+    /// Returns the guard of a backend, in the state that was stored before a restart.
     ///
-    /// `identity` is that of the configured backend; nil leaves it as it is.
+    /// `identity` is that of the configured backend; nil does not change the known one.
     package func watch(
         _ backend: String,
         _ settings: GatewayConfiguration.InvalidationGuard,
@@ -140,7 +141,7 @@ package final class TokenInvalidation: Sendable {
         return watch
     }
 
-    /// Receives the refusals among a group of answers; returns the callers whose refusals without alternatives are not
+    /// Takes the refusals from a group of answers; returns the callers whose refusals without alternatives are not
     /// believed.
     ///
     /// `identity` is that of the backend when it accepted some of the messages; nil when it accepted none.
@@ -295,7 +296,7 @@ package final class TokenInvalidation: Sendable {
             .sorted { $0.backend < $1.backend }
     }
 
-    /// Resets the guard of a backend: marks its quarantined tokens invalid, or discards the refusals, and lets its
+    /// Resets the guard of a backend: marks its quarantined tokens invalid, or discards the refusals, and then lets its
     /// worker go on.
     ///
     /// - Returns: The number of tokens concerned.

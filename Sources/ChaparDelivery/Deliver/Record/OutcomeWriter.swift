@@ -6,10 +6,11 @@ internal import Synchronization
 
 /// The writer of deliveries' outcomes, which come from event loops, to the store: one commit for all that wait.
 ///
-/// While one commit runs, the next batch gathers. A store that fails is tried again; unwritten outcomes stay here, and
-/// workers stop claiming when there are too many, so memory is bounded. An outcome that the store refuses for its
-/// content delays no other: its delivery ends as unknown. Neither does one whose row is damaged: its delivery stays
-/// claimed, and the next start reports that it may have been sent.
+/// While one commit runs, further outcomes are collected for the next. When the store fails, the write is tried again.
+/// Unwritten outcomes stay in memory, and workers stop claiming when there are too many, so memory is bounded. An
+/// outcome that the store refuses for its content delays no other outcome: its delivery ends as unknown. An outcome
+/// whose row is damaged delays no other either: its delivery stays claimed, and the next start reports that it may have
+/// been sent.
 final class OutcomeWriter: Sendable {
     private struct Waiting: MailboxContents {
         var resolutions: [Resolution] = []

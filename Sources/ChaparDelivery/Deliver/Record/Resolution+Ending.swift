@@ -2,7 +2,7 @@ internal import ChaparCore
 internal import ChaparQueue
 
 extension Resolution {
-    /// Returns the end of a delivery that was cancelled or whose time to live is over; nil for any other.
+    /// Returns the end of a delivery that was cancelled or whose time to live is over; nil for any other delivery.
     ///
     /// A delivery that may have been sent ends as `unknown`, since neither end is certain.
     static func ending(_ claim: ClaimedDelivery, at now: TimeReading) -> Resolution? {

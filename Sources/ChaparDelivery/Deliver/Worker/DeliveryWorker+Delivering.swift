@@ -108,10 +108,10 @@ extension DeliveryWorker {
         return (batch, unregistered.withLock { $0 })
     }
 
-    /// Returns the claims that may be sent now; those of campaigns that are paused or cancelled, and those to devices
-    /// that are excluded by now, are put off or end.
+    /// Returns the claims that may be sent now.
     ///
-    /// It also returns the devices that were read for it.
+    /// Claims of campaigns that are paused or cancelled, and claims for devices that by now are excluded, are postponed
+    /// or end. It also returns the devices that were read for this check.
     private func permitted(
         _ claims: [ClaimedDelivery]
     ) async -> (claims: [ClaimedDelivery], devices: [String: Device]) {
@@ -156,8 +156,8 @@ extension DeliveryWorker {
         return .ending(claim, as: state, reason: reason, at: now)
     }
 
-    /// Reads the tokens of the devices in a batch at once, but for those that are known; nil when they could not be
-    /// read and the batch waits.
+    /// Reads the tokens of the devices in a batch at once, except those in `known`; nil when they could not be read, so
+    /// that the batch waits.
     private func addresses(of claims: [ClaimedDelivery], _ known: [String: Device]) async -> DeviceAddresses? {
         var devices: [String: Device]?
         do throws(StoreError) {
@@ -235,7 +235,7 @@ extension DeliveryWorker {
         return (resolution, next)
     }
 
-    /// Returns the resolution of a delivery whose last owner died and that may not be sent again: it counts as sent
+    /// Returns the resolution of a delivery whose last owner died and that must not be sent again: it counts as sent
     /// without an answer.
     ///
     /// Nil when a second copy is acceptable, by the plan's rule or because it does no harm, and for any other delivery.

@@ -4,13 +4,14 @@ internal import ChaparCore
 internal import ChaparComposition
 internal import ChaparQueue
 
-/// Messages for which other backends take over when no report came in time (``ChaparComposition/Escalation``).
+/// The handling of messages for which other backends take over when no report came in time
+/// (``ChaparComposition/Escalation``).
 ///
 /// The wait is a delivery like any other: it is due, at the step of the backend that takes over, when the wait ends. So
 /// restarts, gateways that share a store, cancellations and erasures treat it as they treat every waiting delivery.
 extension DeliveryWorker {
-    /// Returns the resolution of a delivery that the platform accepted and that waits for a report; nil when no other
-    /// backend takes over, or not within its time to live.
+    /// Returns the resolution of a delivery that the platform accepted and that now waits for a report; nil when no
+    /// other backend takes over, or none would within the time to live.
     func awaitingReport(
         _ acceptance: Acceptance,
         _ claim: ClaimedDelivery,
@@ -51,10 +52,11 @@ extension DeliveryWorker {
         )
     }
 
-    /// Returns the claims that may be sent now: of those for which this backend takes over, as many as the limits of
-    /// the day allow.
+    /// Returns the claims that may be sent now: of the claims for which this backend takes over, as many as the limits
+    /// of the day allow.
     ///
-    /// They are counted before they are sent, so a crash in between counts one more and sends none above the limit.
+    /// They are counted before they are sent. So after a crash in between a message may be counted and not sent, but
+    /// none is sent above the limit.
     func takingOver(_ claims: [ClaimedDelivery]) async -> [ClaimedDelivery] {
         // After a reload there may be deliveries of a route that has no such backends any more.
         guard settings.escalates || claims.contains(where: { $0.step > 0 }) else { return claims }

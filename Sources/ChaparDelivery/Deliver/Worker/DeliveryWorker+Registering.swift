@@ -3,10 +3,11 @@ internal import ChaparQueue
 
 /// The handling of messages to devices that a platform does not know yet because the registration still waits.
 extension DeliveryWorker {
-    /// Turns the refusal of an unregistered device into a wait, when its registration is in the outbox.
+    /// Turns the platform's refusal of an unregistered device into a wait, when the device's registration is in the
+    /// outbox.
     ///
-    /// A registration that was taken while the message was under way leaves no trace, so a device that the platform
-    /// takes gets one more attempt. When a store fails, the platform's answer counts.
+    /// A registration that was done while the message was under way is no longer in the outbox. So a message to a
+    /// device that the platform accepts gets one more attempt. When a store fails, the platform's refusal stands.
     func awaitingRegistration(
         _ outcomes: [WorkerBatch.Outcome],
         of batch: WorkerBatch

@@ -23,7 +23,7 @@ extension DeliveryWorker {
         var asked: Set<Int64> = []
     }
 
-    /// Passes on, while the worker is stopped, deliveries with a next backend whose fallback delay has ended, or whose
+    /// While the worker is stopped, moves deliveries to their next backend, if their fallback delay has ended or their
     /// wait for the platform's status is over.
     ///
     /// The other deliveries are neither claimed nor written: they keep their order until the worker goes on.
@@ -102,7 +102,7 @@ extension DeliveryWorker {
 
     /// Splits off the deliveries whose wait for the platform's status is over.
     ///
-    /// When the platform is being asked about very many already, the rest waits a little longer (`late`).
+    /// When the platform is already being asked about very many deliveries, the others wait a little longer (`late`).
     func parted(_ claims: [ClaimedDelivery], isClaimed: Bool) -> (
         others: [ClaimedDelivery], silent: [Silence], late: [ClaimedDelivery]
     ) {

@@ -7,9 +7,10 @@ internal import Synchronization
 
 /// The worker of one backend's queue: it claims up to the backend's capacity, sends, and records the outcomes.
 ///
-/// There is one task for each claimed batch, none for a message. Nothing here depends on the platform: ``PlanRules``
-/// decides what follows from an outcome, ``FlowGate`` how much may be under way. Workers share only the store: a
-/// backend that hangs blocks its own worker and no other. Made and run by ``Dispatcher``.
+/// There is one task for each claimed batch, and no task for a single message. The code does not depend on the
+/// platform: ``PlanRules`` decides what follows from an outcome, ``FlowGate`` how many messages may be under way.
+/// Workers share only the store: a backend that hangs blocks its own worker and no other. Made and run by
+/// ``Dispatcher``.
 final class DeliveryWorker: Sendable {
     /// The parts of the gateway that a worker uses.
     struct Dependencies: Sendable {
@@ -314,11 +315,12 @@ final class DeliveryWorker: Sendable {
         return nil
     }
 
-    /// Gives the slice of a shared quota back, since there was nothing to send, and waits for one delivery.
+    /// Gives the slice of a shared quota back, since there was no delivery to send, and waits for one.
     ///
-    /// It reserves again only then: a gateway that waits with a slice keeps that quota from the others.
+    /// Only when there is a delivery it reserves a slice again: other gateways cannot use the quota of a slice that a
+    /// waiting gateway keeps.
     ///
-    /// - Returns: The delivery, or nothing when it is given back; nil when there was none.
+    /// - Returns: The delivery; an empty array when it was given back; nil when there was none.
     private func claimWithoutSlice(
         _ step: FlowGate.Step,
         _ limit: OpenRequests.Limit?,
@@ -386,9 +388,10 @@ final class DeliveryWorker: Sendable {
         dependencies.outcomeWriter.backlog + dependencies.tokenInvalidation.backlog >= Self.largestBacklog
     }
 
-    /// Returns the longest wait of a claim: when only urgent messages may go, until others may go again.
+    /// Returns the longest wait of a claim.
     ///
-    /// It is long enough that not each message is a trip of its own, and no longer than a slice of a shared quota.
+    /// When only urgent messages may be sent, it ends when other messages may be sent again. It is so long that not
+    /// every message needs a claim of its own, and no longer than a slice of a shared quota is valid.
     private func longestWait(_ allowance: FlowControl.Allowance, at now: Date) -> Duration {
         guard allowance.normal == 0 else {
             return flow.isShared ? .seconds(clamping: QuotaSlice.lifetime) : Self.longestWait
@@ -400,9 +403,9 @@ final class DeliveryWorker: Sendable {
     /// Returns the most deliveries that may be with the backend, within the configured limit, and the requests that
     /// they make.
     ///
-    /// It covers what the platform's connections take at once and a reserve, so that an answered message is replaced
-    /// without a trip to the store. More would do harm: claimed and unsent deliveries cannot be taken by another
-    /// gateway, and may have been sent when this one dies.
+    /// It is the number of messages that the platform's connections take at once, and a reserve, so that an answered
+    /// message is replaced without a read of the store. More would do harm: another gateway cannot take deliveries that
+    /// are claimed and unsent, and they count as perhaps sent when this gateway dies.
     private func window() -> (messages: Int, requests: OpenRequests.Limit?) {
         let (window, batching) = (backend.window, backend.batching)
         let own: Int
@@ -418,7 +421,7 @@ final class DeliveryWorker: Sendable {
 
     /// Claims deliveries from the store.
     ///
-    /// It runs in a task of its own, awaited here, so that ``stop()`` can end this wait and nothing else.
+    /// The wait runs in a task of its own, which is awaited here, so that ``stop()`` can end only this wait.
     func claim(_ limit: Int, normal: Int, wait: Duration, _ mark: AsyncSignal.Mark) async -> [ClaimedDelivery] {
         guard dependencies.store.holdsClaims(since: .now) else {
             // Claimed deliveries could not be sent. A stop after the gate's step ends the wait, one before it is
@@ -456,8 +459,8 @@ final class DeliveryWorker: Sendable {
         try? await dependencies.time.sleep(for: .seconds(1))  // The worker's cancellation ends it.
     }
 
-    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark, and gives an unused slice
-    /// back before it lapses.
+    /// Waits until a steady time (nil is for ever) or for a change of the gate after a mark; gives an unused slice back
+    /// before it expires.
     private func wait(until time: Date?, orChangeAfter mark: AsyncSignal.Mark, at now: Date) async {
         let lapsesAt = flow.sliceLapsesAt
         if let lapsesAt, lapsesAt <= now { return await flow.giveBack(dependencies.time) }

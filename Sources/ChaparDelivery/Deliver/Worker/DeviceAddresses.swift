@@ -13,8 +13,8 @@ struct DeviceAddresses: Sendable {
         case asItIs
         /// To a token of this device.
         case token(DeviceToken, Device)
-        /// Another backend of the plan, for the given reason: the device has no live token that this backend accepts,
-        /// or only one of the other environment.
+        /// The delivery goes to another backend of the plan, for the given reason: the device has no live token that
+        /// this backend accepts, or only a token of the other environment.
         case elsewhere(reason: String)
     }
 
@@ -32,7 +32,7 @@ struct DeviceAddresses: Sendable {
     let priority: [TokenService]
     /// The app of the worker's backend.
     ///
-    /// A device or a user of another app has no address; moved deliveries can bring one here.
+    /// A device or a user of another app has no address here; such a delivery can come from an operator's move.
     var app = AppName.default
 
     /// Whether a batch has a device, which must be looked up unless the backend takes devices themselves.
@@ -58,9 +58,9 @@ struct DeviceAddresses: Sendable {
     /// - Parameters:
     ///   - claim: The delivery.
     ///   - uses: Which tokens its notification goes to.
-    ///   - refused: The token that this backend has just refused, and whether that holds everywhere; nil when the
-    ///     message was not sent for another reason.
-    ///   - first: The earliest step that is wanted.
+    ///   - refused: The token that this backend has just refused, and whether the refusal holds at every backend; nil
+    ///     when the message was not sent for another reason.
+    ///   - first: The earliest step that may be returned.
     /// - Returns: The step; nil when no later one could reach the recipient.
     func nextStep(
         of claim: ClaimedDelivery,
@@ -131,9 +131,9 @@ extension ClaimedDelivery {
 }
 
 extension DeliveryPlan {
-    /// Returns the steps after a given one, which is at a backend, whose backends are configured.
+    /// Returns the steps after a given step that have configured backends; the given step is at `backend`.
     ///
-    /// Leaves out those of the other environment, unless the token was refused
+    /// Leaves out steps of the other environment, unless the token was refused
     /// (``BackendAudience/isOtherEnvironment(of:)``).
     func laterSteps(
         _ audiences: [String: BackendAudience],

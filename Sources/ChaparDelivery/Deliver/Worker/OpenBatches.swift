@@ -2,7 +2,7 @@ internal import Foundation
 internal import ChaparCore
 internal import Synchronization
 
-/// The batches of a worker that are with the backend, so that one can be given up.
+/// The batches of a worker that are with the backend, so that a batch can be given up.
 ///
 /// Batches have numbers and are given up in that order: two runs of one simulation must not differ.
 final class OpenBatches: Sendable {
@@ -63,8 +63,8 @@ final class OpenBatches: Sendable {
         }
     }
 
-    /// Removes and returns the batches that have reported nothing since a moment; `earliest` is the last report of the
-    /// others.
+    /// Removes and returns the batches without a report since a moment; `earliest` is the earliest last report of the
+    /// other batches.
     ///
     /// Their calls go on. The caller must first decide about unreported messages, since a cancelled call may report or
     /// end at once.

@@ -36,8 +36,9 @@ extension NotificationStore {
         try await loadState(Self.instanceKey).flatMap(Self.instance)
     }
 
-    /// Returns that number, and makes it if there is none: a message must have the same id whichever gateway delivers
-    /// it.
+    /// Returns the gateway's number, and makes it if there is none.
+    ///
+    /// A message must have the same id whichever gateway delivers it.
     func makeInstance() async throws(StoreError) -> UInt64 {
         let stored = try await loadState(Self.instanceKey, where: { Self.instance($0) != nil }) {
             Array(String(UInt64.random(in: 1 ... .max)).utf8)

@@ -7,7 +7,8 @@ package import ChaparQueue
 extension PlanRules {
     /// Makes the rules of a configuration.
     ///
-    /// A message waits for an operator until its time to live ends; without a `fallback_after` it waits at any failure.
+    /// A message waits for an operator until its time to live ends. Without a `fallback_after` it waits so long after
+    /// any failure.
     init(_ queue: GatewayConfiguration.Queue) {
         self.init(
             retry: queue.retry,
@@ -76,7 +77,7 @@ extension ClaimedDelivery {
 
     /// Returns the unanswered attempt whose status the delivery waits for, under ``DeliveryPlan/UnknownRule/wait``.
     ///
-    /// Nil for nearly every delivery; the attempt log is read under that rule only.
+    /// It is nil for nearly every delivery; the attempt log is read only under that rule.
     func silence(of backend: String) -> JSONValue? {
         guard plan.onUnknown == .wait, isReplay, let last = loggedAttempts.last, last["outcome"] == "unknown",
             last["backend"]?.stringValue == backend

@@ -5,8 +5,8 @@ internal import ChaparQueue
 
 /// Adds the id of a receipt to the data of messages, where the app reports arrivals and openings.
 ///
-/// A platform that takes a content for each message gets one id for each delivery. One that takes a content for many
-/// recipients gets one id for the notification, unless a request has one recipient.
+/// A platform that takes separate content for each message gets one id for each delivery. A platform that takes one
+/// content for many recipients gets one id for the notification, unless a request has one recipient.
 struct ReceiptMarks: Sendable {
     let stamp: ReceiptStamp
     /// Whether the platform takes one content for many recipients in a request.
@@ -17,7 +17,7 @@ struct ReceiptMarks: Sendable {
     /// - Parameters:
     ///   - requests: The requests of a batch.
     ///   - claims: The delivery of each recipient, one request after the other.
-    ///   - starts: The index of the first recipient of each request; replaced by those of the answer.
+    ///   - starts: The index of the first recipient of each request; on return, those of the returned requests.
     /// - Returns: The requests with ids, most of them for one recipient.
     func mark(_ requests: [PushRequest], of claims: [ClaimedDelivery], starts: inout [Int]) -> [PushRequest] {
         var marked: [PushRequest] = []

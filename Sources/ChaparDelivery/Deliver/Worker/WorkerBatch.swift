@@ -5,8 +5,8 @@ internal import Synchronization
 
 /// A claimed batch on its way through a backend: the requests that it became, and the deliveries that are still open.
 ///
-/// Made by ``DeliveryWorker`` for each claim. It matches the backend's reports to deliveries, each once; it decides and
-/// writes nothing.
+/// Made by ``DeliveryWorker`` for each claim. It finds the delivery of each report of the backend, once for each; it
+/// decides and writes nothing.
 final class WorkerBatch: Sendable {
     /// Its number among the batches of its worker, see ``OpenBatches``.
     let number: Int
@@ -72,8 +72,8 @@ final class WorkerBatch: Sendable {
         self.record = record
     }
 
-    /// Returns the requests to send: adjacent recipients of one notification share one, so that its payload is encoded
-    /// once.
+    /// Returns the requests to send: adjacent recipients of one notification share one request, so that its payload is
+    /// encoded once.
     ///
     /// Claims are resolved without a request when `withhold` returns a resolution, when they go to a device without a
     /// token for the backend (`skip`), and when they cannot be read.
@@ -244,7 +244,7 @@ final class WorkerBatch: Sendable {
 
     /// Returns the kind of token that a delivery's message was for; `use` is the backend's answer.
     ///
-    /// For a device the registry has found a token of that kind; a token that the caller named may be of another one.
+    /// For a device the registry has found a token of that kind; a token that the caller named may be of another kind.
     func tokenKind(
         of claim: ClaimedDelivery,
         at backend: String,

@@ -96,7 +96,7 @@ extension Gateway {
     }
 
     /// Builds a gateway with another front for its API, and with its planner on another thread; `mostOfCampaign` is the
-    /// most deliveries of a campaign that wait.
+    /// most deliveries of a campaign that wait, `webhookTransport` sends requests to webhooks.
     convenience init(
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
@@ -110,6 +110,7 @@ extension Gateway {
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
         mostOfCampaign: Int = CampaignFanOut.mostWaiting,
+        webhookTransport: (any WebhookTransport)? = nil,
         makeFront: (GatewayAPI) -> any Service
     ) async throws(StoreError) {
         let time = time ?? store.time
@@ -148,7 +149,13 @@ extension Gateway {
             logger: logger,
             planning: planning
         )
-        let webhooks = WebhookRelay(state: state, credentials: credentials, metrics: metrics, logger: logger)
+        let webhooks = WebhookRelay(
+            state: state,
+            credentials: credentials,
+            metrics: metrics,
+            logger: logger,
+            transport: webhookTransport
+        )
         let fanOut = CampaignFanOut(state: state, bound: mostOfCampaign, logger: logger) { stored in
             try NotificationContent.decode(stored)
         }

@@ -35,7 +35,7 @@ def throughput(rig, reference, name, per_post, posts, connections, chapar=None, 
     path = "/v1/notifications" if per_post == 1 else "/v1/notifications/batch"
     with rig.responder(delay_ms=delay_ms) as responder, rig.gateway(responder.port, chapar=chapar, **settings) as gateway:
         gateway.post("/v1/notifications", notification(0))  # Opens the connection.
-        wait_until(lambda: responder.answered >= 1)
+        wait_until(lambda: responder.answered >= 1, 10 * rig.slowness)
         before, cpu, started = responder.answered, gateway.cpu, time.perf_counter()
         child = load(rig, gateway, path, body, posts, connections)
         wanted, accepted, last, seen = posts * per_post, None, started, before

@@ -25,13 +25,17 @@ LD_PRELOAD='{rig.path("sigsuspend")}' exec valgrind --tool=callgrind --callgrind
     return figures["delivered"]
 
 
-def both_runs(rig, name, binary, folder, on_postgres, delay_ms):
-    """Runs a part with few notifications and with five times as many: the files, each with what was delivered."""
+def both_runs(rig, name, binary, folder, on_postgres, delay_ms, extra="", label=""):
+    """Runs a part with few notifications and with five times as many: the files, each with what was delivered.
+
+    `extra` are further sections of the configuration; `label` stands in the names of the files.
+    """
     per_post, posts, connections = PARTS[name]
     found = []
     for times in (1, TIMES):
-        run = {"name": name, "per_post": per_post, "posts": posts * times, "connections": connections, "delay_ms": delay_ms}
-        out = folder / f"{Path(binary).name}-{name}{'-postgres' * on_postgres}-{times}.callgrind"
+        run = {"name": name, "per_post": per_post, "posts": posts * times, "connections": connections, "delay_ms": delay_ms,
+               "extra": extra}
+        out = folder / f"{Path(binary).name}{label}-{name}{'-postgres' * on_postgres}-{times}.callgrind"
         if not on_postgres:
             found.append((out, counted(rig, binary, out, **run)))
             continue

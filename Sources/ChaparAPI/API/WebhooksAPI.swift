@@ -185,6 +185,9 @@ package struct WebhooksAPI: Sendable {
     package func test(_ request: Request, _ name: Substring, _ scope: RequestScope) async throws(Problem) -> Response {
         try await requireNothing(request, scope)
         let (found, relay) = (try await find(name, scope), relay)
+        guard try await kept({ () throws(StoreError) in try await keys(of: found) }) != nil else {
+            throw .webhookKeyMissing(found.name)
+        }
         let result = try await kept { () throws(StoreError) in try await relay?.test(found) }
         guard let (id, answer) = result else { throw .webhookChanged(found.name) }
         return Response.json { writer in
@@ -214,15 +217,8 @@ package struct WebhooksAPI: Sendable {
         let (store, relay) = (try store(), relay)
         let now = endpoint.state.time.now
         let end = now.addingTimeInterval(Double(keepOld))
-        let known = try await kept { () throws(StoreError) in
-            do throws(StoreError) {
-                return try await relay?.secrets(of: found.name)
-            } catch {
-                // Their key of `store.encryption` is lost: the new one signs alone. The old value is kept aside.
-                guard case .sealed = error else { throw error }
-                return nil
-            }
-        }
+        // Where the old keys cannot be read the new one signs alone. Their value is kept aside.
+        let known = try await kept { () throws(StoreError) in try await keys(of: found) }
         var secrets = known ?? WebhookSecrets([])
         let live = secrets.all.count { $0.until.map { $0 > now } ?? true }
         guard keepOld == 0 || live < WebhookSecrets.maximumCount else {
@@ -237,6 +233,7 @@ package struct WebhooksAPI: Sendable {
         let secret = WebhookSecret.make()
         secrets.rotate(to: secret, keepingOthersUntil: end, now: now)
         let new = secrets
+        let oldEnd = new.all.compactMap(\.until).max() ?? now
         let revision = try await kept { () throws(StoreError) in
             try await store.saveWebhook(found, replacing: found.revision)
         }
@@ -251,7 +248,19 @@ package struct WebhooksAPI: Sendable {
             writer.field("webhook", found.name)
             writer.field("secret", secret.text.reveal())
             writer.name("old_secrets_until")
-            RFC3339.write(end, to: &writer)
+            RFC3339.write(oldEnd, to: &writer)
+        }
+    }
+
+    /// Returns the keys of an endpoint.
+    ///
+    /// Nil when it has none: their key of `store.encryption` is lost, or the request that added it was cut short.
+    private func keys(of webhook: StoredWebhook) async throws(StoreError) -> WebhookSecrets? {
+        do throws(StoreError) {
+            return try await relay?.secrets(of: webhook.name)
+        } catch {
+            guard case .sealed = error else { throw error }
+            return nil
         }
     }
 
@@ -458,17 +467,19 @@ package struct WebhooksAPI: Sendable {
         var counts: WebhookCounts
         /// The times at which the keys end, but for the newest.
         var oldKeys: [Date]
+        /// Whether nothing is sent since no key can be read.
+        var isKeyMissing: Bool
         /// The translation of the times in ``memory``.
         var reading: TimeReading
     }
 
     private func show(_ webhook: StoredWebhook) async throws(Problem) -> Shown {
-        let (store, state, relay) = (try store(), endpoint.state, relay)
+        let (store, state) = (try store(), endpoint.state)
         guard let settings = WebhookSettings(encoded: webhook.settings) else { throw .webhookChanged(webhook.name) }
         return try await kept { () throws(StoreError) in
             let progress = try await store.webhookProgress(webhook.name)
             let now = state.time.now
-            let keys = try await relay?.secrets(of: webhook.name)?.all ?? []
+            let keys = try await keys(of: webhook)
             return Shown(
                 webhook: webhook,
                 settings: settings,
@@ -476,7 +487,8 @@ package struct WebhooksAPI: Sendable {
                 cursor: progress?.cursor ?? 0,
                 lastEvent: try await state.store.lastEvent(),
                 counts: try await store.webhookCounts(of: webhook.name),
-                oldKeys: keys.compactMap(\.until).filter { $0 > now },
+                oldKeys: (keys?.all ?? []).compactMap(\.until).filter { $0 > now },
+                isKeyMissing: keys == nil,
                 reading: state.clock.reading
             )
         }
@@ -518,6 +530,7 @@ package struct WebhooksAPI: Sendable {
         writer.field("failed", shown.counts.failed)
         writer.name("created_at")
         RFC3339.write(settings.createdAt, to: &writer)
+        if shown.isKeyMissing { writer.field("key_missing", true) }
         guard let end = shown.oldKeys.max() else { return }
         writer.name("old_secrets_until")
         RFC3339.write(end, to: &writer)
@@ -532,6 +545,17 @@ extension Problem {
             "webhook_exists",
             "The name is in use",
             detail: "Another webhook has it: choose another name."
+        )
+    }
+
+    /// Returns the problem of an endpoint whose keys cannot be read, with the two ways to mend it.
+    fileprivate static func webhookKeyMissing(_ name: String) -> Problem {
+        Problem(
+            .conflict,
+            "webhook_key_missing",
+            "The webhook's key cannot be read",
+            detail: "Nothing is sent, and its events wait. Where the key of store.encryption was replaced, give the "
+                + "old one in store.encryption.old_keys; else make a new key: POST /v1/webhooks/\(name)/rotate."
         )
     }
 

@@ -36,6 +36,7 @@ package final class WebhookRelay: Sendable {
     ///   - credentials: The store of the endpoints' keys; nil keeps them in the gateway's store as they are.
     ///   - metrics: Counts attempts.
     ///   - logger: Logs failures.
+    ///   - transport: Sends requests; nil uses the network.
     ///   - deadline: The time for an attempt.
     ///   - resolve: Finds the addresses of a host.
     package init(
@@ -43,6 +44,7 @@ package final class WebhookRelay: Sendable {
         credentials: (any StateStore)? = nil,
         metrics: GatewayMetrics,
         logger: Logger,
+        transport: (any WebhookTransport)? = nil,
         deadline: Duration = WebhookClient.deadline,
         resolve: @escaping WebhookClient.Resolver = WebhookClient.systemResolver
     ) {
@@ -54,6 +56,7 @@ package final class WebhookRelay: Sendable {
                 credentials: credentials ?? state.store,
                 metrics: metrics,
                 logger: logger,
+                transport: transport,
                 deadline: deadline,
                 resolve: resolve
             )
@@ -396,6 +399,12 @@ package final class WebhookRelay: Sendable {
         _ = try await tools.store.changeWebhook(WebhookChange(name: endpoint.name, holder: nil, kept: [message]))
         look(at: endpoint.name)
         return true
+    }
+
+    /// Returns the most that the worker of an endpoint held at once, since the last call: events that are read or in
+    /// requests, messages, and the bytes of both; nil while no worker runs here.
+    package func takePeak(of name: String) -> (entries: Int, bytes: Int)? {
+        controls.withLock { $0[name] }?.takePeak()
     }
 
     private func look(at name: String) {

@@ -36,14 +36,16 @@ package enum WebhookType: String, Sendable, CaseIterable {
         }
     }
 
-    /// Whether a delivery of this type has ended, so that its notification may have.
-    var endsDelivery: Bool {
+    /// Whether a delivery may have ended with this event, and so its notification.
+    var mayEndDelivery: Bool {
         switch self {
-        case .acceptedByPlatform, .failed, .expired, .cancelled, .unknown: true
-        case .delivered, .opened, .tokenInvalidated, .tokenQuarantined, .backendParked, .backendResumed, .finished:
-            false
+        case .acceptedByPlatform, .failed, .expired, .cancelled, .unknown, .delivered, .opened: true
+        case .tokenInvalidated, .tokenQuarantined, .backendParked, .backendResumed, .finished: false
         }
     }
+
+    /// Whether it is a report, which ends a delivery only where the delivery waited for it.
+    var isReport: Bool { self == .delivered || self == .opened }
 }
 
 /// The events that an endpoint gets: names of types, or the part before the full stop with `.*`.

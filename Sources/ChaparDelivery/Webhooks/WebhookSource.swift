@@ -1,4 +1,5 @@
 internal import Foundation
+internal import ChaparComposition
 internal import ChaparCore
 internal import ChaparQueue
 
@@ -38,13 +39,13 @@ struct WebhookSource {
             return [ended]
         }
         guard let type = WebhookEvent.type(of: event.json) else { return [] }
-        let mayEnd = type.endsDelivery && filter.matches(.finished)
+        let mayEnd = type.mayEndDelivery && filter.matches(.finished)
         guard filter.matches(type) || mayEnd, let object = WebhookEvent.object(of: event) else { return [] }
         let own = Self.app(of: object, tools)
         guard app == nil || own == app else { return [] }
         var found: [WebhookEvent] = []
         if filter.matches(type), let made = WebhookEvent(event, object, type: type, app: own) { found.append(made) }
-        if mayEnd, let ended = try await end(event, object, own) { found.append(ended) }
+        if mayEnd, let ended = try await end(event, object, own, isReport: type.isReport) { found.append(ended) }
         return found
     }
 
@@ -97,7 +98,8 @@ struct WebhookSource {
     private mutating func end(
         _ event: StoredEvent,
         _ object: JSONObject,
-        _ own: AppName?
+        _ own: AppName?,
+        isReport: Bool
     ) async throws(StoreError) -> WebhookEvent? {
         guard let id = Self.notification(object) else { return nil }
         if let left = open[id] {
@@ -106,10 +108,13 @@ struct WebhookSource {
             guard left == 1 else { return nil }
         }
         guard let notification = try await tools.state.store.notification(id) else { return nil }
+        let waitsForReports = notification.record.plans.contains { $0.escalation != nil }
+        // Any other delivery had ended before its report.
+        guard !isReport || waitsForReports else { return nil }
         let waiting = notification.counts.reduce(0) { $1.key.isFinal ? $0 : $0 + $1.value }
         let recipients = notification.counts.reduce(0) { $0 + $1.value }
-        // Only notifications with several recipients have another end: others need no memory.
-        if recipients > 1 {
+        // Others have no further event that may be their end.
+        if recipients > 1 || waitsForReports {
             if open.count >= Self.maximumNotifications { open.removeAll() }
             open[id] = waiting
         }

@@ -14,6 +14,7 @@ final class WebhookTools: Sendable {
     let credentials: any StateStore
     let metrics: GatewayMetrics
     let logger: Logger
+    private let transport: (any WebhookTransport)?
     private let resolve: WebhookClient.Resolver
     private let deadline: Duration
     private let made = Mutex<(trust: String?, client: WebhookClient)?>(nil)
@@ -24,6 +25,7 @@ final class WebhookTools: Sendable {
         credentials: any StateStore,
         metrics: GatewayMetrics,
         logger: Logger,
+        transport: (any WebhookTransport)?,
         deadline: Duration,
         resolve: @escaping WebhookClient.Resolver
     ) {
@@ -32,12 +34,14 @@ final class WebhookTools: Sendable {
         self.credentials = credentials
         self.metrics = metrics
         self.logger = logger
+        self.transport = transport
         self.deadline = deadline
         self.resolve = resolve
     }
 
-    /// The client under the configuration in force.
-    var client: WebhookClient {
+    /// The client under the configuration in force, or the given transport.
+    var client: any WebhookTransport {
+        if let transport { return transport }
         let trust = state.snapshot.configuration.webhooks.trust
         return made.withLock { made in
             if let made, made.trust == trust { return made.client }

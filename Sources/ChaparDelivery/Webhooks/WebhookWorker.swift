@@ -10,6 +10,8 @@ final class WebhookWorkerControl: Sendable {
     let signal = AsyncSignal()
     private let retired = Atomic(false)
     private let stale = Atomic(true)
+    private let entries = Atomic(0)
+    private let bytes = Atomic(0)
 
     /// Whether the worker begins nothing more.
     var isRetired: Bool { retired.load(ordering: .acquiring) }
@@ -24,6 +26,17 @@ final class WebhookWorkerControl: Sendable {
     func look() {
         stale.store(true, ordering: .releasing)
         signal.signal()
+    }
+
+    /// Notes what the worker holds.
+    func hold(entries held: Int, bytes heldBytes: Int) {
+        entries.max(held, ordering: .relaxed)
+        bytes.max(heldBytes, ordering: .relaxed)
+    }
+
+    /// Returns the most that the worker held since the last call.
+    func takePeak() -> (entries: Int, bytes: Int) {
+        (entries.exchange(0, ordering: .relaxed), bytes.exchange(0, ordering: .relaxed))
     }
 
     /// Whether messages were changed since the last call.
@@ -214,6 +227,7 @@ struct WebhookWorker {
                 guard try await start(&group) else { return .notHeld }
                 read(&group)
             }
+            noteHeld()
             if mustCommit { guard try await commit() else { return .notHeld } }
             wait(&group, after: mark)
             guard let happening = await group.next() else { return .ended }
@@ -327,6 +341,15 @@ struct WebhookWorker {
     private func latest(_ messages: [WebhookMessage]) -> [WebhookMessage] {
         var seen: Set<String> = []
         return messages.reversed().filter { seen.insert($0.id).inserted }.reversed()
+    }
+
+    private func noteHeld() {
+        let messages = [retries, kept].joined()
+        control.hold(
+            entries: ready.count + inFlight.count + messages.count + removed.count,
+            bytes: ready.reduce(0) { $0 + $1.json.count } + inFlight.values.reduce(0) { $0 + $1.body.count }
+                + messages.reduce(0) { $0 + $1.record.count }
+        )
     }
 
     // MARK: Waiting

@@ -97,7 +97,7 @@ extension Gateway {
     }
 
     /// Builds a gateway whose API has another front, and whose planner runs on another thread; `mostOfCampaign` is the
-    /// most deliveries of a campaign that wait at a time.
+    /// most deliveries of a campaign that wait at a time, `webhookTransport` sends requests to webhooks.
     convenience init(
         _ snapshot: GatewaySnapshot,
         store: any NotificationStore & DeviceStore & OutboxStore,
@@ -111,6 +111,7 @@ extension Gateway {
         logger: Logger,
         planning: @escaping OutboxPlanner.Thread,
         mostOfCampaign: Int = CampaignFanOut.mostWaiting,
+        webhookTransport: (any WebhookTransport)? = nil,
         makeFront: (GatewayAPI) -> any Service
     ) async throws(StoreError) {
         let time = time ?? store.time
@@ -149,7 +150,13 @@ extension Gateway {
             logger: logger,
             planning: planning
         )
-        let webhooks = WebhookRelay(state: state, credentials: credentials, metrics: metrics, logger: logger)
+        let webhooks = WebhookRelay(
+            state: state,
+            credentials: credentials,
+            metrics: metrics,
+            logger: logger,
+            transport: webhookTransport
+        )
         let fanOut = CampaignFanOut(state: state, bound: mostOfCampaign, logger: logger) { stored in
             try NotificationContent.decode(stored)
         }

@@ -1,5 +1,6 @@
 import Foundation
 import HTTPTypes
+import ChaparComposition
 import ChaparCore
 import ChaparQueue
 import ChaparStoreSQLite
@@ -470,6 +471,81 @@ struct WebhookRelayTests {
             #expect(data?["metadata"]?["order"] == 7)
         }
     }
+
+    @Test(
+        "a notification whose last delivery ends with a report is told, and a later report tells nothing again",
+        arguments: [1, 2]
+    )
+    func finishedByReport(recipients: Int) async throws {
+        try await WebhookRig.run { rig, receiver in
+            try await rig.add("hook", receiver.url(), #","types":["notification.finished"]"#)
+            let ids = try await [Self.accept(rig, recipients, waits: true), Self.accept(rig, recipients, waits: false)]
+            try await rig.settle()
+            #expect(receiver.requests.count == 1, "the first one waits for reports")
+            for id in ids {
+                for state in [DeliveryState.delivered, .opened] {
+                    for place in 0..<recipients { try await Self.report(state, of: id, place, rig) }
+                    try await rig.settle()
+                }
+            }
+            let told = receiver.requests.map { $0.json["data"]?["notification"]?.stringValue ?? "" }
+            #expect(Set(told) == Set(ids.map(\.description)) && told.count == 2, "\(told)")
+        }
+    }
+
+    /// Accepts a notification whose deliveries `ios` takes; `crm` takes over where those wait for a report.
+    private static func accept(_ rig: WebhookRig, _ recipients: Int, waits: Bool) async throws -> NotificationID {
+        let store = rig.store
+        var plan = DeliveryPlan(["ios", "crm"])
+        if waits { plan.escalation = Escalation(step: 1, after: .seconds(600)) }
+        let now = store.time.steady
+        let new = NewNotification(
+            id: store.makeID(recipients: recipients),
+            notification: PushNotification(title: "x"),
+            record: NotificationRecord(
+                content: Array(#"{"content":{"title":"x"}}"#.utf8),
+                plans: [plan],
+                acceptedAt: now
+            ),
+            recipients: (0..<recipients).map { .token(DeviceToken("ab1\($0)", service: .iOSAPNs)) },
+            caller: "",
+            expiresAt: now.addingTimeInterval(3_600),
+            event: Array("{}".utf8)
+        )
+        _ = try await store.enqueue(EnqueueBatch([new]))
+        let claims = try await store.claim(backend: "ios", limit: recipients, wait: .zero)
+        #expect(claims.count == recipients)
+        let resolutions = claims.map { claim in
+            let attempt = Array(#"{"at":"1","backend":"ios","outcome":"accepted","platform_id":"\#(claim.id)"}"#.utf8)
+            return Resolution(
+                of: claim,
+                waits ? .retry(at: now.addingTimeInterval(600), step: 1) : .end(.acceptedByPlatform),
+                attempt: attempt,
+                mayHaveBeenSent: true,
+                event: EventJSON.delivery(claim, state: waits ? .retrying : .acceptedByPlatform, at: rig.time.now),
+                receipt: ReceiptAddress(backend: "ios", platformID: "\(claim.id)", token: "")
+            )
+        }
+        try await store.record(resolutions) { claim, state, _ in
+            EventJSON.delivery(claim, state: state, at: rig.time.now)
+        }
+        return new.id
+    }
+
+    private static func report(
+        _ state: DeliveryState,
+        of id: NotificationID,
+        _ place: Int,
+        _ rig: WebhookRig
+    ) async throws {
+        let logEntry = Array(#"{"at":"2","reason":"\#(state.rawValue)","outcome":"receipt"}"#.utf8)
+        let address = ReceiptAddress(delivery: id.rawValue + Int64(place))
+        let entry = ReceiptEntry(address, state: state, logEntry: logEntry) { delivery in
+            EventJSON.received(delivery, changesState: true, backend: "ios", logEntry: logEntry, at: rig.time.now)
+        }
+        #expect(try await rig.store.record([entry]) != [.unknown])
+    }
+
     @Test("a campaign that has ended is told at its end, and not by a delivery before")
     func campaigns() async throws {
         try await WebhookRig.run { rig, receiver in

@@ -39,7 +39,8 @@ struct WebhookRig {
         apps: [String: AppName] = [:],
         keys: [GatewayConfiguration.APIKey] = [],
         networks: [String] = ["127.0.0.0/8"],
-        deadline: Duration = .seconds(15)
+        deadline: Duration = .seconds(15),
+        credentials: (any StateStore)? = nil
     ) throws {
         self.time = time
         store = try SQLiteStore(SQLiteStoreOptions(path: path), time: time, logger: quiet)
@@ -60,6 +61,7 @@ struct WebhookRig {
         self.names = names
         relay = WebhookRelay(
             state: state,
+            credentials: credentials,
             metrics: metrics,
             logger: quiet,
             deadline: deadline

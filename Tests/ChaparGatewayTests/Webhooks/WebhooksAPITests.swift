@@ -124,6 +124,78 @@ struct WebhooksAPITests {
         }
     }
 
+    private static func keys(_ number: UInt8?) throws -> SealingKeys {
+        let key = number.flatMap {
+            SealingKey(Secret(Data(repeating: $0, count: 32).base64EncodedString()))
+        }
+        return SealingKeys(current: key, old: [])
+    }
+
+    @Test(
+        "a webhook whose encryption key is lost says so and waits, and goes on with the key of a rotation",
+        arguments: [nil, 2] as [UInt8?]
+    )
+    func lostKey(other: UInt8?) async throws {
+        let folder = FileManager.default.temporaryDirectory.appending(path: "webhooks-\(UUID().uuidString)")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let path = folder.appending(path: "test.db").path
+        let kept = MemoryState()
+        try await WebhookReceiver.run { receiver in
+            let first = try WebhookRig(path: path, credentials: SealedState(kept, keys: try Self.keys(1)))
+            try await first.run {
+                try await first.add("hook", receiver.url())
+                try await first.add("other", receiver.url())
+                try await first.publish("delivery.failed")
+                try await receiver.wait(for: 2)
+                try await first.settle("hook")
+                try await first.settle("other")
+            }
+            let time = ManualTime(first.time.now.addingTimeInterval(1))
+            let next = try WebhookRig(
+                path: path,
+                time: time,
+                credentials: SealedState(kept, keys: try Self.keys(other))
+            )
+            try await next.run { try await Self.rotateLost(next, receiver, kept) }
+        }
+    }
+
+    private static func rotateLost(_ rig: WebhookRig, _ receiver: WebhookReceiver, _ kept: MemoryState) async throws {
+        let sealed = kept.values
+        try await rig.publish("delivery.failed")
+        let list = try await rig.call(.get, "/v1/webhooks")
+        #expect(list.status == 200 && list.json["webhooks"]?.arrayValue?.count == 2, "\(list.text)")
+        let shown = try await rig.show()
+        #expect(shown["key_missing"] == true && shown["cursor"] == 1 && shown["lag"] == 1, "\(shown.text)")
+        let tried = try await rig.call(.post, "/v1/webhooks/hook/test", "{}")
+        #expect(tried.status == 409 && tried.json["code"] == "webhook_key_missing", "\(tried.text)")
+        for words in ["store.encryption.old_keys", "/v1/webhooks/hook/rotate"] {
+            #expect(tried.json["detail"]?.stringValue?.contains(words) == true, "\(words): \(tried.text)")
+        }
+        #expect(receiver.requests.count == 2, "nothing is sent unsigned")
+
+        kept.fails = true
+        #expect(try await rig.call(.post, "/v1/webhooks/hook/rotate", "{}").status == 503)
+        kept.fails = false
+        #expect(kept.values == sealed, "nothing is half done")
+
+        let rotated = try await rig.call(.post, "/v1/webhooks/hook/rotate", "{}")
+        #expect(rotated.status == 200, "\(rotated.text)")
+        #expect(rotated.json["old_secrets_until"] == .string(RFC3339.string(rig.time.now)), "no old key signs")
+        let new = try #require(WebhookSecret(Secret(rotated.json["secret"]?.stringValue ?? "")))
+        try await receiver.wait(for: 3)
+        try await rig.settle()
+        let last = try #require(receiver.requests.last)
+        #expect(receiver.requests.count == 3 && last.numbers == [2], "what waited is sent, by this webhook alone")
+        #expect(new.verifies(last.signatures, id: last.id, timestamp: last.timestamp, body: last.body))
+        #expect(last.signatures.split(separator: " ").count == 1)
+        #expect(try await rig.show()["key_missing"] == nil)
+        #expect(try await rig.show("other")["key_missing"] == true)
+        let aside = kept.values.filter { $0.key.hasPrefix(SealedState.asidePrefix) }
+        #expect(Array(aside.values) == [sealed[SealedState.prefix + "webhooks/hook"]], "the old key is kept aside")
+    }
+
     @Test("at most five keys sign at the same time: the header has a bound")
     func manyRotations() async throws {
         try await WebhookRig.run { rig, receiver in

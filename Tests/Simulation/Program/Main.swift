@@ -9,7 +9,8 @@ import SimulationHooks
 ///     ChaparSimulation script FILE          prints a script, or a seed's, with what its numbers mean
 ///
 /// With `database` behind these words seeds run over a model of a shared database instead of the embedded store, with
-/// `escalate` a backend takes over where another one reports no arrival, with `campaigns` clients send to audiences too.
+/// `escalate` a backend takes over where another one reports no arrival, with `campaigns` clients send to audiences too,
+/// with `webhooks` there are webhooks, which a second gateway shares over a database.
 ///
 ///     ChaparSimulation names                prints the kinds of faults, the states that should be reached, and the bends
 @main
@@ -24,13 +25,15 @@ struct Main {
         let isOverDatabase = words.contains("database")
         let escalates = words.contains("escalate")
         let hasCampaigns = words.contains("campaigns")
+        let hasWebhooks = words.contains("webhooks")
         func script(of seed: UInt64) -> Script {
             Script(
                 seed: seed,
                 actions: actions,
                 isOverDatabase: isOverDatabase,
                 escalates: escalates,
-                hasCampaigns: hasCampaigns
+                hasCampaigns: hasCampaigns,
+                hasWebhooks: hasWebhooks
             )
         }
         switch (words.first, numbers.first) {
@@ -50,8 +53,10 @@ struct Main {
             print(script)
         case ("names", _):
             print("faults \(Oracle.Fault.allCases.map(\.rawValue).joined(separator: " "))")
-            // What has nothing to do with campaigns is looked for without them.
-            let states = Oracle.Coverage.allCases.filter { $0.isOfCampaigns == hasCampaigns }
+            // What has nothing to do with campaigns or webhooks is looked for without them.
+            let states = Oracle.Coverage.allCases.filter {
+                $0.isOfCampaigns == hasCampaigns && $0.isOfWebhooks == hasWebhooks
+            }
             print("states \(states.map(\.rawValue).joined(separator: " "))")
             print("bends \(Run.Bend.allCases.map(\.rawValue).joined(separator: " "))")
         default:

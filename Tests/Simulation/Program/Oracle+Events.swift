@@ -38,12 +38,20 @@ extension Oracle {
         // Outbox entries have random numbers of Foundation's, which the simulation does not draw.
         trace.record("event \(event.number) \(event.type.hasPrefix("operation.") ? event.type : event.data)")
         guard let json = event.json else { return fail("event \(event.number) is not JSON: \(event.data)") }
+        webhooks.log[event.number] = WebhookModel.Event(
+            type: event.type,
+            notification: json["notification"]?.stringValue ?? ""
+        )
         if event.type == "notification.accepted" {
             announce(json)
         } else if event.type.hasPrefix("notification.") {
             advanceCampaign(json)
         } else if event.type.hasPrefix("delivery.") {
             advance(json, event.type)
+            guard let id = json["notification"]?.stringValue, let serial = serials[id], webhooks.finishedAt[id] == nil,
+                submissions[serial].isSettled
+            else { return }
+            webhooks.finishedAt[id] = event.number
         }
     }
 

@@ -44,6 +44,20 @@ final class Oracle: @unchecked Sendable {
         case sentAgain
         case sentAgainBefore
         case deadTokenLeftOut
+        // With webhooks only.
+        case webhooksJudged
+        case webhookRefused
+        case webhookBatched
+        case webhookRepeated
+        case diedAmidWebhooks
+
+        /// Whether only runs with webhooks reach it.
+        var isOfWebhooks: Bool {
+            switch self {
+            case .webhooksJudged, .webhookRefused, .webhookBatched, .webhookRepeated, .diedAmidWebhooks: true
+            default: false
+            }
+        }
 
         /// Whether only runs with campaigns reach it.
         var isOfCampaigns: Bool {
@@ -84,6 +98,7 @@ final class Oracle: @unchecked Sendable {
     var devices = DeviceModel()
     var audience = AudienceModel()
     var campaigns = CampaignModel()
+    var webhooks = WebhookModel()
     // The connection on which the events are read.
     var stream: ClientConnection?
     var frames = EventFrames()

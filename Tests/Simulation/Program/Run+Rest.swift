@@ -24,6 +24,7 @@ extension Run {
         world.oracle.isMended = true
         world.disk.heal()
         world.database?.heal()
+        healWebhooks()
         world.scheduler.setRight()
         for platform in world.platforms { platform.set(.healthy, at: world.scheduler.now) }
         world.releaseReaders(reading: false)
@@ -41,7 +42,7 @@ extension Run {
         }
         world.run(milliseconds: 100)
         world.oracle.judge(world)
-        let checks = [checkCampaigns, checkErasures, checkReader, checkStore, checkEnd]
+        let checks = [checkCampaigns, checkWebhooks, checkErasures, checkReader, checkStore, checkEnd]
         for check in checks where !world.oracle.hasFailed { check() }
     }
 

@@ -62,6 +62,7 @@ struct Run {
         troubleFirstStart()
         world.start()
         world.run(milliseconds: 100)
+        addWebhooks()
         var hasBurst = false
         for record in script.records.dropFirst() where !world.oracle.hasFailed {
             let action = Action(record, world.conditions)
@@ -132,7 +133,9 @@ struct Run {
             }
         case .restart: world.terminate()
         case .clock:
-            let span = [1.0, 30, 600, 3_600, 86_400][numbers[0] % 5]
+            // Over a restart the waits of webhooks follow the wall clock: they end within the time that is waited for.
+            let spans: [Double] = world.conditions.hasWebhooks ? [1, 30, 600] : [1, 30, 600, 3_600, 86_400]
+            let span = spans[numbers[0] % spans.count]
             world.jump(by: numbers[1] % 2 == 0 ? span : -span)
             trace.record("the clock jumps by \(numbers[1] % 2 == 0 ? span : -span) s")
         case .reload: world.reload(numbers[0] % 4)
@@ -158,6 +161,9 @@ struct Run {
         case .campaignControl: control(numbers)
         case .campaignCrash: crashAmidCampaign(numbers)
         case .resend: sendAgain(numbers)
+        case .webhook: troubleWebhook(numbers)
+        case .webhookCrash: crashAmidWebhooks(numbers)
+        case .peer: troublePeer(numbers)
         }
     }
 

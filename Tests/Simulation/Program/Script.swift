@@ -16,9 +16,15 @@ struct Script: Equatable {
     var escalates = false
     /// Whether clients have campaigns, and send again what failed of them.
     var hasCampaigns = false
+    /// Whether there are webhooks, and over a database a second gateway that shares them.
+    var hasWebhooks = false
     /// The conditions of the run.
     var conditions: Conditions {
-        Conditions(records.first ?? Array(repeating: 0, count: Self.width), hasCampaigns: hasCampaigns)
+        Conditions(
+            records.first ?? Array(repeating: 0, count: Self.width),
+            hasCampaigns: hasCampaigns,
+            hasWebhooks: hasWebhooks
+        )
     }
 
     init(schedule: UInt64, records: [[UInt32]]) {
@@ -32,11 +38,13 @@ struct Script: Equatable {
         actions: Int,
         isOverDatabase: Bool = false,
         escalates: Bool = false,
-        hasCampaigns: Bool = false
+        hasCampaigns: Bool = false,
+        hasWebhooks: Bool = false
     ) {
         self.isOverDatabase = isOverDatabase
         self.escalates = escalates
         self.hasCampaigns = hasCampaigns
+        self.hasWebhooks = hasWebhooks
         var draws = SeededGenerator(seed: seed)
         schedule = draws.next()
         records = (0...actions).map { _ in
@@ -54,6 +62,7 @@ struct Script: Equatable {
         isOverDatabase = words.contains("database")
         escalates = words.contains("escalate")
         hasCampaigns = words.contains("campaigns")
+        hasWebhooks = words.contains("webhooks")
         self.schedule = schedule
         records = lines.dropFirst().map { line in
             let numbers = line.prefix { $0 != "#" }.split(separator: " ").compactMap { UInt32($0) }
@@ -71,6 +80,7 @@ extension Script: CustomStringConvertible {
         }
         let kind =
             (isOverDatabase ? " database" : "") + (escalates ? " escalate" : "") + (hasCampaigns ? " campaigns" : "")
+            + (hasWebhooks ? " webhooks" : "")
         return (["schedule \(schedule)\(kind)"] + lines).joined(separator: "\n")
     }
 }
@@ -91,14 +101,17 @@ struct Conditions: CustomStringConvertible {
     let firstTrouble: (kind: FirstTrouble, call: Int)?
     /// Whether there are campaigns.
     let hasCampaigns: Bool
+    /// Whether there are webhooks.
+    let hasWebhooks: Bool
 
     /// Trouble of a first start.
     enum FirstTrouble: Int {
         case crash, powerLoss, full, failingSync, forgettingSync
     }
 
-    init(_ record: [UInt32], hasCampaigns: Bool) {
+    init(_ record: [UInt32], hasCampaigns: Bool, hasWebhooks: Bool) {
         self.hasCampaigns = hasCampaigns
+        self.hasWebhooks = hasWebhooks
         let mask = record[0] | record[1] << 12
         kinds = Set(
             Action.Kind.allCases.filter {
@@ -127,6 +140,8 @@ struct Action: CustomStringConvertible {
         case behavior, crash, powerLoss, restart, clock, reload, reader, disk, burst, cut, erasure
         // With campaigns only.
         case audience, campaign, campaignControl, campaignCrash, resend
+        // With webhooks only.
+        case webhook, webhookCrash, peer
 
         /// Whether a run may be without it.
         var isFault: Bool { (Self.behavior.rawValue...Self.erasure.rawValue).contains(rawValue) }
@@ -148,11 +163,18 @@ struct Action: CustomStringConvertible {
         + [.campaignControl, .campaignControl, .campaignCrash, .campaignCrash, .campaignCrash]
         + [.resend, .resend, .resend, .resend]
 
+    /// What a run with webhooks has besides.
+    private static let webhooks: [Kind] =
+        Array(repeating: .webhook, count: 12) + Array(repeating: .webhookCrash, count: 4)
+        + Array(repeating: .peer, count: 6)
+
     let kind: Kind
     let numbers: [Int]
 
     init(_ record: [UInt32], _ conditions: Conditions) {
-        let deck = conditions.hasCampaigns ? Self.deckWithCampaigns : Self.deck
+        let deck =
+            (conditions.hasCampaigns ? Self.deckWithCampaigns : Self.deck)
+            + (conditions.hasWebhooks ? Self.webhooks : [])
         let drawn = deck[Int(record[0]) % deck.count]
         kind = conditions.kinds.contains(drawn) ? drawn : .post
         numbers = record.dropFirst().map(Int.init)

@@ -63,6 +63,7 @@ extension World {
         options.freeBytes = disk.freeBytes
         let logger = trace.logger
         let snapshot = snapshot(incarnation)
+        startPeer(snapshot)
         Task { [options] in
             do {
                 let store: any NotificationStore & DeviceStore & OutboxStore
@@ -85,7 +86,8 @@ extension World {
                     metrics: metrics,
                     logger: logger,
                     planning: { [scheduler] work in scheduler.add(work) },
-                    mostOfCampaign: conditions.memory
+                    mostOfCampaign: conditions.memory,
+                    webhookTransport: conditions.hasWebhooks ? SimulatedHooks(self, incarnation.time) : nil
                 ) { api in
                     let server = SimulatedServer(api, logger)
                     incarnation.server = server
@@ -115,6 +117,7 @@ extension World {
         let before = steady
         incarnation.threads.kill()
         scheduler.dropEverything()
+        killPeer()  // Its tasks were among them.
         if let node = incarnation.node { database?.forget(node) }
         disk.crash(kind)
         for platform in platforms { platform.forgetUnderWay() }
@@ -158,12 +161,16 @@ extension World {
     }
 
     /// The configuration: all three backends; without beta; without gamma; with a rate.
-    private func snapshot(_ incarnation: Incarnation) -> GatewaySnapshot {
+    func snapshot(_ incarnation: Incarnation) -> GatewaySnapshot {
         var configuration = GatewayConfiguration()
         configuration.isKeyless = true
         configuration.queue.drain = .seconds(Self.drain)
         configuration.queue.firstRetry = .seconds(2)
         configuration.queue.maximumRetry = .seconds(60)
+        if conditions.hasWebhooks {
+            configuration.apps = [.default, AppName(rawValue: "other")]
+            configuration.store.eventRetention = .seconds(30 * 86_400)
+        }
         let gone = variant == 1 ? "beta" : variant == 2 ? "gamma" : ""
         let names = platforms.map(\.name).filter { $0 != gone }
         configuration.routes = (plans + [Self.devicePlan]).compactMap { name, plan in

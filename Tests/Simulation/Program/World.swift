@@ -24,6 +24,12 @@ final class World: @unchecked Sendable {
     let trace: Trace
     var incarnation: Incarnation?
     var incarnations = 0
+    /// The second gateway, in a run that has a database and webhooks.
+    var peer: Peer?
+    /// When the second gateway is started again, once it has ended.
+    var peerDue: Int64 = 0
+    /// Second gateways that were killed: their tasks stay suspended.
+    var lostPeers: [Peer] = []
     /// The number of the configuration, see ``snapshot(_:)``.
     var variant = 0
     var connections: [ClientConnection] = []
@@ -90,10 +96,12 @@ final class World: @unchecked Sendable {
             if let wake = incarnation?.time.nextEnd { next = min(next, wake) }
             if let wake = incarnation?.threads.deadline { next = min(next, wake) }
             if let wake = database?.nextEnd { next = min(next, wake) }
+            if let wake = nextOfPeer { next = min(next, wake) }
             scheduler.advance(by: max(1, next - scheduler.now))
         }
         incarnation?.time.wake()
         incarnation?.threads.wake()
+        if conditions.hasWebhooks { wakePeer() }
         // What a dead gateway had claimed comes now.
         if database?.wake() == true { oracle.disturb(scheduler.now) }
         _ = scheduler.step()

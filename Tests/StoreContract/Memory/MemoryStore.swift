@@ -92,6 +92,7 @@ package final class MemoryStore: NotificationStore {
         abilities.campaigns = self
         abilities.audiences = self
         abilities.series = self
+        abilities.webhooks = self
         return abilities
     }
     private let connection: any MemoryConnection

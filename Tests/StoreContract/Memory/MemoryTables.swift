@@ -63,6 +63,7 @@ struct MemoryTables {
     var keys: [String: IdempotencyEntry] = [:]
     var campaigns: [Int64: Campaign] = [:]
     var series: [SeriesKey: SeriesBlock] = [:]
+    var webhooks: [String: MemoryWebhook] = [:]
     /// The parts of each campaign.
     var parts: [Int64: [StoredPart]] = [:]
     /// The parts of which nothing waits any more.

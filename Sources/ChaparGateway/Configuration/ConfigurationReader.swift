@@ -436,7 +436,7 @@ struct ConfigurationReader {
         let paths = [
             ("store", store), ("audit", configuration.audit?.path), ("access_log", configuration.accessLog?.path),
         ]
-        if let socket = configuration.server.unixSocket, Self.isFolder(FolderPath.folder(of: socket)) == nil,
+        if let socket = configuration.server.unixSocket, FolderPath.isFolder(FolderPath.folder(of: socket)) == nil,
             let (problem, fix) = Self.faultOfPlace(socket)
         {
             let origin = section("server").origin

@@ -1,5 +1,7 @@
 import Foundation
 import ChaparCore
+import ChaparStoreSQLite
+import ChaparTesting
 import Synchronization
 import Testing
 

@@ -20,9 +20,9 @@ public struct PlanEntry: Sendable, Hashable {
 /// Receives the events of recipients on their way through a plan; called from any thread, must not block.
 public typealias PlanObserver = @Sendable (PlanEntry) -> Void
 
-/// Runs batches through a plan in memory: the interpreter behind ``FallbackBackend`` and ``RetryingBackend``.
+/// Sends batches by the steps of a plan and keeps nothing on disk, for ``FallbackBackend`` and ``RetryingBackend``.
 ///
-/// The gateway's dispatcher is the other interpreter; both follow ``PlanRules``.
+/// The gateway's dispatcher does the same with stored messages. Both follow ``PlanRules``.
 struct PlanInterpreter: Sendable {
     let steps: [NamedBackend]
     let plan: DeliveryPlan

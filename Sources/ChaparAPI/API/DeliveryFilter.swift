@@ -356,8 +356,10 @@ struct DeliveryFilter: Sendable {
 
 /// The last attempt of a delivery, or how it ended without one.
 struct DeliveryEnd {
-    /// Reasons without a kind, or with a misleading one, whose cause can be corrected: the configuration, and a time to
-    /// live that ended before the message was sent.
+    /// Reasons whose cause can be corrected although their ``Refusal/Kind`` is missing or does not say so.
+    ///
+    /// They are mistakes of the configuration, and a time to live that ended before the message was sent; a resend
+    /// gives the message a new one.
     private static let mendable: Set<String> = [
         GatewayReason.notAddressable, GatewayReason.backendGone, GatewayReason.resolverFailed, "backend_dropped",
         Refusal.expired.reason,

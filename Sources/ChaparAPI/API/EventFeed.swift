@@ -31,10 +31,11 @@ package struct EventFeed: Sendable {
     private(set) var position: Int64
     /// Whether the reader gets a notice when events between ``position`` and the next event were removed.
     ///
-    /// Before its first event it gets none, unless it resumes.
+    /// A new reader gets no notice before its first event; a reader that resumes does.
     private var tellsGaps: Bool
 
-    /// Makes the events above a number; a reader that resumes is told of events that were removed meanwhile.
+    /// Makes a feed of the events with numbers above `position`; a reader that resumes gets a notice of events that
+    /// were removed meanwhile.
     package init(_ state: GatewayState, after position: Int64, isResumed: Bool) {
         self.init(state, .all, after: position, isResumed: isResumed)
     }

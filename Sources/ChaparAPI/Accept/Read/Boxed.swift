@@ -1,6 +1,7 @@
-/// An optional value that takes one word where it is stored.
+/// An optional value behind a pointer: its place in a structure is 8 bytes.
 ///
-/// For large values that few requests have: a notification's draft is copied several times for each request.
+/// Use it for large fields that few requests have. The structure that holds the fields, a notification's draft, is
+/// copied several times for each request.
 @propertyWrapper
 package struct Boxed<Value: Sendable>: Sendable {
     private indirect enum Box: Sendable {

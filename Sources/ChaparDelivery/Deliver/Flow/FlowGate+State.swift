@@ -159,9 +159,9 @@ extension FlowGate {
 
         /// Whether an answer is about the backend's current state.
         ///
-        /// While probes decide, that is the answer to a probe; otherwise, the answer to a message that was sent since
-        /// the probes ended. The answer to an older message neither opens nor closes the gate. Nil is for a fact that
-        /// the gateway knows without an answer.
+        /// While the gate waits for probes, only the answer to a probe is. Otherwise the answer to a message that was
+        /// sent after the probes ended is. The answer to an older message neither opens nor closes the gate. Nil,
+        /// for a signal that came without an answer, always is.
         private func isNews(_ message: Message?) -> Bool {
             guard let message else { return true }
             return waitsForProbes ? probes.contains(message.delivery) : message.sentAt >= isFreeSince

@@ -6,8 +6,9 @@ internal import Synchronization
 
 /// The send state of one backend: the messages under way, and whether more may follow.
 ///
-/// The worker's loop and its reports share it, and so do the workers of one backend across a reload: messages under way
-/// with the old one count in the new one's window, and a pause that the platform asked for stays in force.
+/// The worker's loop and the functions that report results share it. After a reload the backend's new worker takes it
+/// over from the old worker: messages that the old worker sent count against the limit of messages under way, and a
+/// pause that the platform asked for stays in force.
 ///
 /// The rules are in ``FlowGate/State``, a plain value; this class adds the lock and the waiting.
 final class FlowGate: Sendable {

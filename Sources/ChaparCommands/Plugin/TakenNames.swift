@@ -5,7 +5,8 @@ enum TakenNames {
     /// The program cannot read the manifest when it runs. `PluginNewTests` compares this list with it, and
     /// `chapar plugin new --here` adds the targets of the new plugin.
     static let targets = [
-        "BatchPlugin", "CChaparBuild", "CChaparJemalloc", "CChaparNghttp2", "CChaparPostgres", "CChaparProcess",
+        "BatchPlugin", "CChaparBuild", "CChaparDocuments", "CChaparJemalloc", "CChaparNghttp2", "CChaparPostgres",
+        "CChaparProcess",
         "ChaparAPI", "ChaparAPNs", "ChaparAPNsSimulator", "ChaparAPNsTests", "ChaparAltcraft", "ChaparAltcraftSDK",
         "ChaparAltcraftSimulator", "ChaparAltcraftTests", "ChaparChabok", "ChaparChabokSDK", "ChaparChabokSimulator",
         "ChaparChabokTests", "ChaparClient", "ChaparClientTests", "ChaparCommands", "ChaparComposition",

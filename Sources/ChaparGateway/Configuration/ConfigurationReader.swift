@@ -76,6 +76,7 @@ struct ConfigurationReader {
         let server = section("server")
         configuration.tls = server.section("tls").flatMap(tls)
         configuration.server = self.server(server, hasKeys: hasKeys || configuration.isKeyless)
+        checkFolder(ofSocket: configuration.server.unixSocket)
         if configuration.isKeyless { checkKeyless(auth, configuration) }
         let modules = factories.compactMap { factory -> (any GatewayModule)? in
             guard let own = root.section(factory.key) else { return nil }
@@ -436,17 +437,20 @@ struct ConfigurationReader {
         let paths = [
             ("store", store), ("audit", configuration.audit?.path), ("access_log", configuration.accessLog?.path),
         ]
-        if let socket = configuration.server.unixSocket, FolderPath.isFolder(FolderPath.folder(of: socket)) == nil,
-            let (problem, fix) = Self.faultOfPlace(socket)
-        {
-            let origin = section("server").origin
-            root.report.warn(ConfigIssue(path: "server.unix_socket", origin: origin, problem: problem, fix: fix))
-        }
         for (key, path) in paths {
             guard let path, let (problem, fix) = Self.faultOfPlace(path) else { continue }
             let origin = section(key).origin
             root.report.warn(ConfigIssue(path: "\(key).path", origin: origin, problem: problem, fix: fix))
         }
+    }
+
+    /// Warns of a socket in a folder that does not exist.
+    private func checkFolder(ofSocket path: String?) {
+        guard let path, FolderPath.isFolder(FolderPath.folder(of: path)) == nil,
+            let (problem, fix) = Self.faultOfPlace(path)
+        else { return }
+        let origin = section("server").origin
+        root.report.warn(ConfigIssue(path: "server.unix_socket", origin: origin, problem: problem, fix: fix))
     }
 
     /// Returns why no file can be written at a path, and what to do; nil where one can.

